@@ -1,0 +1,39 @@
+# The first `make demo` or `make test` sets everything up in .venv; later ones start at once.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/core.done
+	$(BIN)/python examples/tour.py
+
+test: .venv/dev.done
+	$(BIN)/python -m pytest
+
+lint: .venv/dev.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev.done
+	$(BIN)/python benchmarks/evaluate_sts.py
+	$(BIN)/python benchmarks/encode.py
+
+clean:
+	rm -rf .venv
+
+.venv/bin/python:
+	@echo "tertium: creating .venv"
+	$(PYTHON) -m venv .venv
+
+.venv/core.done: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "tertium: installing (about a minute the first time)"
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/dev.done: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "tertium: installing with test tools (about two minutes the first time)"
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ .venv/core.done

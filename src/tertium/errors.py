@@ -1,0 +1,59 @@
+"""Errors that say what to do next, and the check for optional dependencies."""
+
+import difflib
+import importlib.util
+from collections.abc import Iterable
+
+__all__ = ["MissingExtraError", "ModelNotFoundError", "TertiumError", "require", "unknown_name"]
+
+# Which package stands for an extra: the extra is there when its packages can be imported.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "train": ("accelerate", "datasets", "peft"),
+    "fast": ("onnx", "onnxscript", "onnxruntime", "openvino", "model2vec"),
+    "search": ("usearch",),
+    "scale": ("pyarrow",),
+    "serve": ("fastapi", "uvicorn", "orjson", "prometheus_client"),
+    "report": ("matplotlib",),
+    "mteb": ("mteb",),
+}
+
+
+class TertiumError(Exception):
+    """A problem the user can solve; the command line shows it as one sentence and exits with 2."""
+
+
+class MissingExtraError(TertiumError, ImportError):
+    """An optional dependency is needed that is not installed."""
+
+
+class ModelNotFoundError(TertiumError, FileNotFoundError):
+    """A model name leads nowhere: no such folder, not in the cache, hub out of reach."""
+
+
+def require(extra: str, *, purpose: str, packages: Iterable[str] | None = None) -> None:
+    """Raise with the exact install command unless the packages of ``extra`` can be imported.
+
+    Args:
+        extra: a key of ``EXTRAS``.
+        purpose: what the user wanted, as the subject of the message.
+        packages: only these packages of the extra are needed (default: all of them).
+    """
+    needed = EXTRAS[extra] if packages is None else tuple(packages)
+    missing = [package for package in needed if importlib.util.find_spec(package) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{purpose} needs {', '.join(missing)}. Install with: pip install 'tertium[{extra}]'"
+        )
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], *, remedy: str = "") -> TertiumError:
+    """Build the error for a name that is in no registry, with the nearest known ones.
+
+    >>> print(unknown_name("suite", "tranfer", ["sts", "transfer"]))
+    No suite 'tranfer'. Did you mean 'transfer'? Known: sts, transfer.
+    """
+    choices = sorted(known)
+    close = difflib.get_close_matches(name, choices, n=1)
+    guess = f" Did you mean '{close[0]}'?" if close else ""
+    tail = f" {remedy}" if remedy else ""
+    return TertiumError(f"No {what} '{name}'.{guess} Known: {', '.join(choices)}.{tail}")

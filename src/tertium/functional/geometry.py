@@ -1,0 +1,46 @@
+"""Measures of an embedding space: Wang & Isola (2020) and the spectrum."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tertium.functional.similarity import unit
+
+__all__ = ["alignment", "anisotropy", "effective_rank", "uniformity"]
+
+
+def alignment(first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Mean squared distance of positive pairs on the unit sphere: Wang & Isola (2020), Eq. 1.
+
+    Without a pair the mean is NaN.
+    """
+    return (unit(first) - unit(second)).square().sum(dim=1).mean()
+
+
+def uniformity(vectors: Float[Tensor, "n d"], *, t: float = 2.0) -> Float[Tensor, ""]:
+    """Log mean Gaussian potential over all pairs of rows: Wang & Isola (2020), Eq. 2.
+
+    Every unordered pair of distinct rows counts once; repeated sentences stay in.
+    """
+    return torch.pdist(unit(vectors)).square().mul(-t).exp().mean().log()
+
+
+def anisotropy(vectors: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Mean cosine of two different rows: 0 for directions that cancel out, 1 for collapse.
+
+    >>> anisotropy(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]]))
+    tensor(0.3333)
+    """
+    rows = unit(vectors)
+    n = len(rows)
+    return (rows.sum(dim=0).square().sum() - rows.square().sum()) / (n * (n - 1))
+
+
+def effective_rank(vectors: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Exponential of the entropy of the centred rows' singular values: Roy & Vetterli (2007).
+
+    It is 1 when all rows lie on a line and at most ``min(n - 1, d)``; NaN when all rows are equal.
+    """
+    singular = torch.linalg.svdvals(vectors - vectors.mean(dim=0))
+    share = singular / singular.sum()
+    return torch.special.entr(share).sum().exp()

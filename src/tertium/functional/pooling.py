@@ -1,0 +1,40 @@
+"""From token vectors to a sentence vector."""
+
+from collections.abc import Sequence
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from tertium.types import Pooling
+
+__all__ = ["LAYER_MIXES", "masked_mean", "pool"]
+
+# Poolings that average several hidden states: indices into (embedding output, layer 1, …, layer L).
+LAYER_MIXES: dict[Pooling, tuple[int, int]] = {
+    Pooling.MEAN_FIRST_LAST: (1, -1),
+    Pooling.MEAN_EMBEDDING_LAST: (0, -1),
+    Pooling.MEAN_TOP2: (-2, -1),
+}
+
+
+def masked_mean(
+    tokens: Float[Tensor, "n t d"], mask: Int[Tensor, "n t"]
+) -> Float[Tensor, "n d"]:
+    """Mean over real tokens (special tokens count, padding does not)."""
+    weights = mask.unsqueeze(-1).to(tokens.dtype)
+    return (tokens * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
+
+
+def pool(
+    hidden_states: Sequence[Float[Tensor, "n t d"]], mask: Int[Tensor, "n t"], pooling: Pooling
+) -> Float[Tensor, "n d"]:
+    """Apply a pooling to all hidden states (the embedding output first).
+
+    ``cls_mlp`` and ``pooler`` pool like ``cls``; their linear layer and tanh come after.
+    """
+    if pooling in LAYER_MIXES:
+        one, other = LAYER_MIXES[pooling]
+        return masked_mean((hidden_states[one] + hidden_states[other]) / 2, mask)
+    if pooling is Pooling.MEAN:
+        return masked_mean(hidden_states[-1], mask)
+    return hidden_states[-1][:, 0]

@@ -1,0 +1,101 @@
+"""Values that cross folders, and the two things every model can be asked."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+__all__ = ["Embedder", "Encoded", "Kind", "Pooling", "Scorer", "Term", "TextPair", "ViewPair"]
+
+TextPair = tuple[str, str]
+
+
+class Pooling(StrEnum):
+    """How token vectors become one sentence vector."""
+
+    CLS = "cls"  # last hidden state of the first token
+    CLS_MLP = "cls_mlp"  # the same through Linear(d, d) and tanh
+    MEAN = "mean"  # mask-weighted mean of the last layer
+    MEAN_FIRST_LAST = "mean_first_last"  # mean of the first encoder layer's output and the last
+    MEAN_EMBEDDING_LAST = "mean_embedding_last"  # mean of the embedding output and the last layer
+    MEAN_TOP2 = "mean_top2"  # mean of the last two layers
+    POOLER = "pooler"  # the checkpoint's own pretrained pooler
+
+
+class Kind(StrEnum):
+    """What a model folder holds; written in its ``tertium.json``."""
+
+    ENCODER = "encoder"
+    PAIR = "pair"
+    TWIN = "twin"
+    ENSEMBLE = "ensemble"
+    CONDITIONAL = "conditional"
+    STATIC = "static"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch after the encoder.
+
+    Attributes:
+        embedding: one vector per text.
+        tokens: last hidden states.
+        mask: 1 for real tokens, 0 for padding.
+        attention: weights before dropout of the captured layers, or None when none was asked for.
+        layers: which layers ``attention`` holds, counted from 0.
+    """
+
+    embedding: Float[Tensor, "n d"]
+    tokens: Float[Tensor, "n t width"]
+    mask: Int[Tensor, "n t"]
+    attention: Float[Tensor, "l n h t t"] | None = None
+    layers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ViewPair:
+    """Two encoded views of the same sentences, and hard negatives where there are any."""
+
+    first: Encoded
+    second: Encoded
+    negatives: Encoded | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """One named part of a loss: unreduced values and their weight."""
+
+    value: Float[Tensor, " n"]
+    weight: float = 1.0
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Anything that turns texts into vectors."""
+
+    @property
+    def dimension(self) -> int:
+        """Width of an embedding."""
+        ...
+
+    def encode(self, texts: Sequence[str], **options: Any) -> np.ndarray:
+        """One row per text, in input order."""
+        ...
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Anything that grades how alike two texts are."""
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest score."""
+        ...
+
+    def score(self, pairs: Iterable[TextPair], **options: Any) -> np.ndarray:
+        """One score per pair, in input order."""
+        ...
