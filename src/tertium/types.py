@@ -75,7 +75,17 @@ class Term:
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Anything that turns texts into vectors."""
+    """Anything that turns texts into vectors; results carry its name and pooling."""
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        ...
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """How its token vectors are pooled, where one of ours says it."""
+        ...
 
     @property
     def dimension(self) -> int:

@@ -1,0 +1,8 @@
+"""Text to vectors: the one place where a backbone is loaded."""
+
+from tertium.encoders.encoder import Encoder
+
+__all__ = ["ENCODERS", "Encoder"]
+
+# Encoder classes by the kind that ``tertium.json`` names.
+ENCODERS: dict[str, type[Encoder]] = {"encoder": Encoder}

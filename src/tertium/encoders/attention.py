@@ -1,0 +1,80 @@
+"""Attention maps of chosen layers, while every other layer stays on the fused kernel."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from tertium.errors import TertiumError
+
+__all__ = ["capture_attention"]
+
+_NAME = "tertium_capture"
+_captured: ContextVar[dict[int, Tensor] | None] = ContextVar("captured", default=None)
+_wanted: ContextVar[frozenset[int]] = ContextVar("wanted", default=frozenset())
+
+
+@contextlib.contextmanager
+def capture_attention(
+    backbone: PreTrainedModel, layers: Sequence[int]
+) -> Iterator[dict[int, Tensor]]:
+    """Record the attention weights ``[n, h, t, t]`` of ``layers`` (from 0) in forward passes.
+
+    The weights are those before dropout; rows of real tokens sum to 1 and padded keys get
+    exactly 0. The dictionary is filled by each forward pass inside the block.
+    """
+    depth = int(backbone.config.num_hidden_layers)
+    wanted = frozenset(layer % depth for layer in layers if -depth <= layer < depth)
+    if len(wanted) != len(set(layers)):
+        raise TertiumError(f"layers {sorted(layers)} are not all among the {depth} layers 0..{depth - 1}.")
+    before = backbone.config._attn_implementation
+    captured: dict[int, Tensor] = {}
+    tokens = (_captured.set(captured), _wanted.set(wanted))
+    backbone.set_attn_implementation(_NAME)
+    try:
+        yield captured
+    finally:
+        backbone.set_attn_implementation(before)
+        _captured.reset(tokens[0])
+        _wanted.reset(tokens[1])
+
+
+def _attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """The fused kernel, or for a wanted layer the same in plain steps with its weights kept."""
+    captured = _captured.get()
+    layer = getattr(module, "layer_idx", None)
+    if captured is None or layer not in _wanted.get():
+        output: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+        return output
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = query @ key.transpose(2, 3) * scale
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    elif attention_mask is not None:
+        scores = scores + attention_mask
+    weights = scores.softmax(dim=-1)
+    captured[layer] = weights
+    dropped = nn.functional.dropout(weights, p=dropout, training=module.training)
+    return (dropped @ value).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(_NAME, _attention)
+# Without its own mask function the padding mask would silently be dropped.
+AttentionMaskInterface.register(_NAME, sdpa_mask)

@@ -1,0 +1,399 @@
+"""The encoder: a sentence-transformers model with batching that wastes nothing."""
+
+import itertools
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tertium.encoders.attention import capture_attention
+from tertium.encoders.batching import token_budget_batches
+from tertium.encoders.pooling import infer_pooling, pooling_modules
+from tertium.encoders.quiet import quiet
+from tertium.errors import TertiumError
+from tertium.functional.pooling import LAYER_MIXES
+from tertium.functional.similarity import cosine_pairs
+from tertium.manifest import Manifest, TrainingData, read_manifest, write_manifest
+from tertium.progress import bar
+from tertium.types import Encoded, Kind, Pooling, TextPair
+
+__all__ = ["Encoder", "TruncationWarning"]
+
+Matrix = NDArray[np.float32]
+
+# Tokens per batch by device type, padding included. On a processor small batches stay in its
+# caches (benchmarks/encode.py); an accelerator wants to be filled.
+_TOKEN_BUDGETS = {"cpu": 1024}
+_ACCELERATOR_BUDGET = 32_768
+_WINDOW = 8192
+
+
+class TruncationWarning(UserWarning):
+    """Some texts were longer than the model reads."""
+
+
+class Encoder:
+    """Texts to vectors, and pairs of texts to cosines.
+
+    Example:
+        >>> import tertium
+        >>> encoder = tertium.load("default")
+        >>> encoder.encode(["A cat sleeps.", "A dog barks."]).shape
+        (2, 384)
+    """
+
+    scale: tuple[float, float] = (-1.0, 1.0)
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        *,
+        name: str,
+        pooling: Pooling | None,
+        source: Path | None = None,
+        training_data: tuple[TrainingData, ...] = (),
+    ) -> None:
+        if not isinstance(model[0], Transformer):
+            raise TertiumError(
+                f"{name} starts with a {type(model[0]).__name__} module; tertium encoders start "
+                "with a transformer."
+            )
+        self.model = model
+        self.name = name
+        self.pooling = pooling
+        self.source = source
+        self.training_data = training_data
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        *,
+        name: str | None = None,
+        pooling: Pooling | None = None,
+        device: str | None = None,
+        max_length: int | None = None,
+        trust_remote_code: bool = False,
+    ) -> "Encoder":
+        """Load a sentence-transformers folder or a plain transformers folder.
+
+        Args:
+            folder: where the files are.
+            name: what results call the model (default: the folder's name).
+            pooling: replace the saved pooling; for a plain transformers folder the default is mean.
+            device: torch device (default: the best there is).
+            max_length: read at most this many tokens of a text.
+            trust_remote_code: run code that comes with the model.
+        """
+        manifest = read_manifest(folder)
+        if (folder / "modules.json").exists():
+            with quiet():
+                model = SentenceTransformer(
+                    str(folder),
+                    device=device,
+                    model_kwargs={"use_safetensors": True},
+                    local_files_only=True,
+                    trust_remote_code=trust_remote_code,
+                )
+            saved = manifest.pooling if manifest else infer_pooling(list(model))
+        else:
+            with quiet():
+                transformer = Transformer(
+                    str(folder),
+                    model_kwargs={"use_safetensors": True, "trust_remote_code": trust_remote_code},
+                )
+            saved = pooling or Pooling.MEAN
+            modules = pooling_modules(transformer, saved, checkpoint=folder)
+            model = SentenceTransformer(modules=[transformer, *modules], device=device)
+        if max_length is not None:
+            model.max_seq_length = max_length
+        model.eval()
+        encoder = cls(
+            model,
+            name=name or folder.name,
+            pooling=saved,
+            source=folder,
+            training_data=manifest.training_data if manifest else (),
+        )
+        return encoder if pooling in (None, saved) else encoder.with_pooling(Pooling(pooling))
+
+    def with_pooling(self, pooling: Pooling) -> "Encoder":
+        """The same backbone under another pooling: all that followed it is replaced.
+
+        A final normalisation stays, so that the vectors' lengths keep their meaning.
+        """
+        modules = pooling_modules(self.model[0], pooling, checkpoint=self.source)
+        if type(self.model[-1]).__name__ == "Normalize":
+            modules.append(self.model[-1])
+        model = SentenceTransformer(modules=[self.model[0], *modules], device=str(self.device))
+        model.eval()
+        return Encoder(
+            model,
+            name=self.name,
+            pooling=pooling,
+            source=self.source,
+            training_data=self.training_data,
+        )
+
+    @property
+    def backbone(self) -> PreTrainedModel:
+        """The transformers model inside."""
+        return self.model[0].model
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer that belongs to the backbone."""
+        return self.model.tokenizer
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return torch.device(self.model.device)
+
+    @property
+    def dimension(self) -> int:
+        """Width of an embedding."""
+        return int(self.model.get_embedding_dimension())
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens of a text are read."""
+        return int(self.model.max_seq_length or self.tokenizer.model_max_length)
+
+    @overload
+    def encode(self, texts: str, *, output: Literal["numpy"] = ..., **options: Any) -> Matrix: ...
+    @overload
+    def encode(
+        self, texts: Sequence[str], *, output: Literal["numpy"] = ..., **options: Any
+    ) -> Matrix: ...
+    @overload
+    def encode(
+        self, texts: str | Sequence[str], *, output: Literal["torch"], **options: Any
+    ) -> Tensor: ...
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        normalize: bool = False,
+        output: Literal["numpy", "torch"] = "numpy",
+        prompt: str | None = None,
+        token_budget: int | None = None,
+        progress: bool | None = None,
+    ) -> Matrix | Tensor:
+        """Encode texts into one row each, in input order.
+
+        Each distinct text is encoded once. Batches are cut by a token budget after sorting by
+        token length, so hardly any padding is computed. Texts beyond ``max_length`` tokens are cut,
+        which one ``TruncationWarning`` per call reports; empty and blank texts are encoded as the
+        model's special tokens alone; characters that are no valid text (lone surrogates) become
+        U+FFFD.
+
+        Args:
+            texts: a sequence of strings; a single string gives a single vector.
+            normalize: scale every vector to length 1.
+            output: ``"numpy"`` or ``"torch"`` (on the model's device).
+            prompt: put before every text (default: the prompt saved with the model, if any).
+            token_budget: tokens per batch, padding included (default: by device).
+            progress: show a bar; by default on a terminal, after two seconds.
+        """
+        if isinstance(texts, str):
+            row = self._encode([texts], prompt, token_budget, progress=False, normalize=normalize)[0]
+            return row if output == "torch" else row.cpu().numpy()
+        rows = self._encode(_checked(texts), prompt, token_budget, progress, normalize=normalize)
+        return rows if output == "torch" else rows.cpu().numpy()
+
+    def encode_stream(
+        self, texts: Iterable[str], *, window: int = _WINDOW, **options: Any
+    ) -> Iterator[Matrix]:
+        """Yield one vector per text, in order, holding only ``window`` texts in memory.
+
+        Takes the options of :meth:`encode` (except ``output``). Repeated texts are encoded once
+        within a window.
+        """
+        for chunk in _chunks(texts, window):
+            yield from self.encode(chunk, **options)
+
+    def score(self, pairs: Iterable[TextPair], **options: Any) -> Matrix:
+        """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
+        pairs = list(pairs)
+        flat = [text for pair in pairs for text in pair]
+        if len(flat) != 2 * len(pairs):
+            raise TertiumError("score takes pairs: every item must hold exactly two texts.")
+        rows = self.encode(flat, output="torch", **options)
+        return cosine_pairs(rows[0::2], rows[1::2]).cpu().numpy()
+
+    def features(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        """Token ids and masks of a batch, padded, on the model's device."""
+        ids = self._tokenize(_checked(texts))
+        return self._padded(ids, range(len(ids)))
+
+    def forward(
+        self, features: dict[str, Tensor], *, attention_layers: Sequence[int] = ()
+    ) -> Encoded:
+        """One forward pass, with gradients if they are enabled.
+
+        Args:
+            features: token ids and masks, as :meth:`features` gives them.
+            attention_layers: layers whose attention maps are kept (from 0; negative counts from
+                the end); all others use the fused kernel.
+        """
+        depth = int(self.backbone.config.num_hidden_layers)
+        layers = tuple(layer % depth if -depth <= layer else layer for layer in attention_layers)
+        if layers:
+            with capture_attention(self.backbone, layers) as captured:
+                out = self._forward(features)
+            if set(captured) != set(layers):
+                raise TertiumError(
+                    f"{type(self.backbone).__name__} does not let its attention be read."
+                )
+            attention = torch.stack([captured[layer] for layer in layers])
+        else:
+            out, attention = self._forward(features), None
+        return Encoded(
+            embedding=out["sentence_embedding"],
+            tokens=out["token_embeddings"],
+            mask=features["attention_mask"],
+            attention=attention,
+            layers=layers,
+        )
+
+    def save(self, folder: Path | str) -> None:
+        """Save as a sentence-transformers folder with ``tertium.json``, whole or not at all."""
+        folder = Path(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self._select_hidden_states()
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        try:
+            with quiet():
+                self.model.save(str(temporary), create_model_card=False, safe_serialization=True)
+            write_manifest(
+                temporary,
+                Manifest(
+                    kind=Kind.ENCODER,
+                    pooling=self.pooling,
+                    scale=self.scale,
+                    training_data=self.training_data,
+                ),
+            )
+            temporary.chmod(0o755)
+            if folder.exists():
+                shutil.rmtree(folder)
+            temporary.replace(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    @torch.inference_mode()
+    def _encode(
+        self,
+        texts: list[str],
+        prompt: str | None,
+        token_budget: int | None,
+        progress: bool | None,
+        *,
+        normalize: bool,
+    ) -> Tensor:
+        places: dict[str, int] = {}
+        rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
+        prompt = self._prompt() if prompt is None else prompt
+        ids = self._tokenize([prompt + text for text in places])
+        lengths = np.fromiter(map(len, ids), int, len(ids))
+        result = torch.empty(len(ids), self.dimension, device=self.device)
+        extra = self._prompt_features(prompt)
+        budget = token_budget or _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET)
+        was_training = self.model.training
+        self.model.eval()
+        with bar(total=len(ids), label="encoding", unit="text", show=progress) as shown:
+            for batch in token_budget_batches(lengths, budget=budget):
+                out = self._forward({**self._padded(ids, batch), **extra})["sentence_embedding"]
+                result[torch.from_numpy(batch)] = out.to(result.dtype)
+                shown.update(len(batch))
+        self.model.train(was_training)
+        if normalize:
+            result = torch.nn.functional.normalize(result, dim=1)
+        return result if len(places) == len(texts) else result[torch.from_numpy(rows)]
+
+    def _tokenize(self, texts: list[str]) -> list[list[int]]:
+        """Token ids without padding; texts that are too long are cut, and counted."""
+        if not texts:
+            return []
+        limit = self.max_length
+        ids: list[list[int]] = self.tokenizer(
+            [_valid(text) for text in texts], verbose=False, return_attention_mask=False
+        )["input_ids"]
+        long = [index for index, row in enumerate(ids) if len(row) > limit]
+        if long:
+            cut = self.tokenizer(
+                [_valid(texts[index]) for index in long], truncation=True, max_length=limit
+            )["input_ids"]
+            for index, row in zip(long, cut, strict=True):
+                ids[index] = row
+            warnings.warn(
+                f"{len(long)} of {len(texts)} distinct texts had more than {limit} tokens; "
+                "only the beginning was read.",
+                TruncationWarning,
+                stacklevel=4,
+            )
+        return ids
+
+    def _padded(self, ids: Sequence[Sequence[int]], batch: Iterable[int]) -> dict[str, Tensor]:
+        rows = [ids[index] for index in batch]
+        if not rows:
+            raise TertiumError("a batch needs at least one text.")
+        padded = self.tokenizer.pad({"input_ids": rows}, return_tensors="pt")
+        features = {key: value.to(self.device) for key, value in padded.items()}
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            features.setdefault("token_type_ids", torch.zeros_like(features["input_ids"]))
+        return features
+
+    def _forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        self._select_hidden_states()
+        out: dict[str, Tensor] = self.model(dict(features))
+        return out
+
+    def _select_hidden_states(self) -> None:
+        """A backbone shared by several poolings shows all its layers only to those that mix."""
+        self.backbone.config.output_hidden_states = self.pooling in LAYER_MIXES
+
+    def _prompt(self) -> str:
+        return self.model.prompts.get(self.model.default_prompt_name or "", "")
+
+    def _prompt_features(self, prompt: str) -> dict[str, Any]:
+        """Models that leave the prompt out of the pooling need to know its length."""
+        if not prompt or getattr(self.model[1], "include_prompt", True):
+            return {}
+        ids = self.tokenizer(prompt)["input_ids"]
+        return {"prompt_length": len(ids) - (ids[-1] in self.tokenizer.all_special_ids)}
+
+
+def _checked(texts: Sequence[str]) -> list[str]:
+    texts = list(texts)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"texts[{index}] is {type(text).__name__} ({text!r}), not a string.")
+    return texts
+
+
+def _valid(text: str) -> str:
+    """``text`` with what UTF-8 cannot hold replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    iterator = iter(texts)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

@@ -1,0 +1,8 @@
+"""Benchmarks: tasks, metrics, and reports that say where their figures come from."""
+
+from tertium.evaluation.metrics import pearson, spearman
+from tertium.evaluation.report import Report
+from tertium.evaluation.runner import run
+from tertium.evaluation.tasks import TASKS
+
+__all__ = ["TASKS", "Report", "pearson", "run", "spearman"]

@@ -1,0 +1,60 @@
+"""Where a figure comes from: command, versions, machine, time."""
+
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Provenance"]
+
+_LIBRARIES = ("tertium", "sentence-transformers", "transformers", "torch", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Everything needed to make a figure again."""
+
+    command: str
+    seed: int
+    seconds: float
+    date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    python: str = field(default_factory=platform.python_version)
+    versions: dict[str, str] = field(default_factory=lambda: {n: version(n) for n in _LIBRARIES})
+    machine: str = field(default_factory=lambda: _machine())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as they stand in JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        return (
+            f"{self.command}\nseed {self.seed}, {self.seconds:.1f} s, {self.date}, {self.machine}\n"
+            f"Python {self.python}, {versions}"
+        )
+
+
+def current_command() -> str:
+    """The command line of this process, without the folder of the program."""
+    return " ".join([Path(sys.argv[0]).name, *map(_quoted, sys.argv[1:])])
+
+
+def _quoted(argument: str) -> str:
+    return f"'{argument}'" if any(c.isspace() for c in argument) else argument
+
+
+def _machine() -> str:
+    import torch
+
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = info.read_text(errors="replace").splitlines()
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        name = models[0] if models else name
+    accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no accelerator"
+    return f"{name}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, {accelerator}"

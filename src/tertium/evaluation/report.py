@@ -1,0 +1,175 @@
+"""Results that print as a table, and save as JSON and Markdown."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tertium.evaluation.provenance import Provenance
+from tertium.files import atomic_path
+
+__all__ = ["Report", "SuiteResult", "TaskResult"]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task's figures.
+
+    Attributes:
+        task: its name.
+        values: all figures, correlations and accuracies times 100; an undefined one is None.
+        protocol: how they were taken, in words.
+        split: which part of the data.
+        pooling: the model's pooling.
+        data: source, sha256 or revision of the data.
+        seconds: encoding of texts not seen in an earlier task, and scoring.
+    """
+
+    task: str
+    values: dict[str, Any]
+    protocol: str
+    split: str
+    pooling: str | None
+    data: dict[str, str | None]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as they stand in JSON."""
+        return {
+            **self.values,
+            "protocol": self.protocol,
+            "split": self.split,
+            "pooling": self.pooling,
+            "data": self.data,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """The tasks of one suite, and the average of their headline figures."""
+
+    suite: str
+    headline: str
+    tasks: tuple[TaskResult, ...]
+    average: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """``{"average": …, "tasks": {…}}``; a suite without an average gives its one task."""
+        if self.average is None:
+            return self.tasks[0].to_json()
+        return {**self.average, "tasks": {task.task: task.to_json() for task in self.tasks}}
+
+    def rows(self) -> list[list[str]]:
+        """Header and one row per task, as text."""
+        return _task_rows(self) if self.average is not None else _value_rows(self.tasks[0])
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an evaluation found."""
+
+    model: str
+    suites: tuple[SuiteResult, ...]
+    provenance: Provenance
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON shape (docs/json.md)."""
+        return {
+            "model": self.model,
+            "results": {suite.suite: suite.to_json() for suite in self.suites},
+            "provenance": self.provenance.to_json(),
+        }
+
+    def to_markdown(self) -> str:
+        """Tables, then the provenance as a code block."""
+        parts = [f"## {self.model}"]
+        for suite in self.suites:
+            header, *rows = suite.rows()
+            parts += [f"### {suite.suite}", "", _markdown(header, rows)]
+        return "\n".join([*parts, "", "```", str(self.provenance), "```", ""])
+
+    def save(self, path: Path) -> None:
+        """Write JSON or Markdown, by the ending of ``path``."""
+        markdown = path.suffix.lower() in (".md", ".markdown")
+        text = self.to_markdown() if markdown else json.dumps(self.to_json(), indent=2) + "\n"
+        with atomic_path(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def __getitem__(self, suite: str) -> SuiteResult:
+        return next(result for result in self.suites if result.suite == suite)
+
+    def __str__(self) -> str:
+        parts = []
+        for suite in self.suites:
+            header, *rows = suite.rows()
+            parts += [f"{self.model} · {suite.suite}", _plain(header, rows), ""]
+        return "\n".join([*parts, str(self.provenance)])
+
+
+def _task_rows(suite: SuiteResult) -> list[list[str]]:
+    """One row per task with the columns that any of them has, and the average."""
+    values = [task.values for task in suite.tasks]
+    size = "pairs" if "pairs" in values[0] else "examples"
+    header = ["task", size, suite.headline, "95 % interval"]
+    others = [key for key in ("pearson", "f1") if any(key in v for v in values)]
+    leak_free = any("leak_free" in v for v in values)
+    baseline = any("baseline" in v for v in values)
+    header += [*others, *(["leak-free", "of pairs"] if leak_free else [])]
+    header += ["against baseline", "p"] if baseline else []
+    rows = []
+    average = suite.average or {}
+    for name, value in [*((t.task, t.values) for t in suite.tasks), ("average", average)]:
+        row = [name, f"{value[size]:,}" if size in value else ""]
+        row += [_number(value.get(suite.headline, value.get("average")))]
+        row += [_interval(value.get("interval"))]
+        row += [_number(value.get(key)) if key in value else "" for key in others]
+        if leak_free:
+            clean = value.get("leak_free", {})
+            row += [_number(clean.get(suite.headline)) if clean else ""]
+            row += [f"{clean['pairs']:,}" if "pairs" in clean else ""]
+        if baseline:
+            other = value.get("baseline", {})
+            row += [_signed(other.get("difference")), _p(other.get("p_value"))]
+        rows.append(row)
+    return [header, *rows]
+
+
+def _value_rows(task: TaskResult) -> list[list[str]]:
+    rows = [["measure", "value"]]
+    for key, value in task.values.items():
+        if isinstance(value, int | float) or value is None:
+            rows.append([key, f"{value:,}" if isinstance(value, int) else _number(value, 4)])
+    return rows
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "undefined" if value is None else f"{value:.{digits}f}"
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.2f}–{interval[1]:.2f}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _plain(header: list[str], rows: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in [header, *rows]
+    )
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> str:
+    rule = ["---", *("---:" for _ in header[1:])]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])

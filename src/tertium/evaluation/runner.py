@@ -1,0 +1,128 @@
+"""Run tasks on a model and collect their figures."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tertium.data.overlap import pair_keys, parse_spec
+from tertium.errors import TertiumError
+from tertium.evaluation.context import Context, Memory
+from tertium.evaluation.provenance import Provenance, current_command
+from tertium.evaluation.report import Report, SuiteResult, TaskResult
+from tertium.evaluation.tasks import TASKS, Outcome
+from tertium.evaluation.tasks.base import compare_samples, interval
+from tertium.types import Embedder
+
+__all__ = ["run"]
+
+
+def run(
+    model: Embedder,
+    suites: Mapping[str, Sequence[str]],
+    *,
+    folder: Path | None = None,
+    text: str = "senteval",
+    resamples: int = 1000,
+    seed: int = 0,
+    exclude: Iterable[str] = (),
+    baseline: Embedder | None = None,
+    command: str | None = None,
+    progress: bool | None = None,
+) -> Report:
+    """Evaluate ``model`` on named tasks; a text that several tasks share is encoded once.
+
+    Args:
+        model: anything that encodes texts.
+        suites: task names by suite.
+        folder: benchmark folder; without one the data come from the hub.
+        text: ``senteval`` or ``raw``.
+        resamples: bootstrap samples; 0 for no intervals.
+        seed: for bootstrap and folds.
+        exclude: files (``FILE`` or ``FILE:SPLIT``) whose pairs the leak-free figures leave out.
+        baseline: a model to test against with a paired bootstrap.
+        command: what the provenance names (default: this process's command line).
+        progress: show bars; by default on a terminal.
+    """
+    start = time.perf_counter()
+    if baseline is not None and not resamples:
+        raise TertiumError("A baseline is tested by bootstrap: resamples must be above 0.")
+    specs = [parse_spec(spec) for spec in exclude]
+    context = Context(
+        memory=Memory(model, progress=progress),
+        folder=folder,
+        text=text,
+        resamples=resamples,
+        seed=seed,
+        excluded=frozenset().union(*(pair_keys(p, split=s) for p, s in specs)) if specs else None,
+        baseline=None if baseline is None else Memory(baseline, progress=progress),
+    )
+    results = tuple(_run_suite(suite, names, context) for suite, names in suites.items())
+    seconds = time.perf_counter() - start
+    return Report(
+        model.name, results, Provenance(command or current_command(), seed, round(seconds, 2))
+    )
+
+
+def _run_suite(suite: str, names: Sequence[str], context: Context) -> SuiteResult:
+    outcomes: list[Outcome] = []
+    results: list[TaskResult] = []
+    for name in names:
+        start = time.perf_counter()
+        outcome = TASKS[name].run(context)
+        data = outcome.data
+        outcomes.append(outcome)
+        results.append(
+            TaskResult(
+                task=name,
+                values=outcome.values,
+                protocol=outcome.protocol,
+                split=data.split,
+                pooling=context.pooling,
+                data={
+                    "name": data.name,
+                    "text": data.text,
+                    "source": data.source,
+                    "sha256": data.sha256,
+                    "revision": data.revision,
+                },
+                seconds=time.perf_counter() - start,
+            )
+        )
+    headline = TASKS[names[0]].headline
+    averaged = headline in ("spearman", "accuracy")
+    average = _average(headline, outcomes, context) if averaged else None
+    return SuiteResult(suite, headline, tuple(results), average)
+
+
+def _average(headline: str, outcomes: list[Outcome], context: Context) -> dict[str, Any]:
+    """Mean of the tasks' headline figures, with the interval of that mean."""
+    values = [outcome.values for outcome in outcomes]
+    average: dict[str, Any] = {"average": _mean([v[headline] for v in values])}
+    samples = [outcome.samples for outcome in outcomes if outcome.samples is not None]
+    if samples:
+        average["interval"] = interval(np.mean(samples, axis=0))
+    if any("leak_free" in v for v in values):
+        clean = [v["leak_free"] for v in values]
+        average["leak_free"] = {
+            headline: _mean([c[headline] for c in clean]),
+            "pairs": sum(c["pairs"] for c in clean),
+        }
+    differences = [outcome.differences for outcome in outcomes if outcome.differences is not None]
+    if differences and context.baseline is not None:
+        other = _mean([v["baseline"]["value"] for v in values])
+        if other is not None and average["average"] is not None:
+            average["baseline"] = compare_samples(
+                context.baseline.model.name,
+                other / 100,
+                (average["average"] - other) / 100,
+                np.mean(differences, axis=0),
+            )
+    return average
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if len(defined) == len(values) else None

@@ -1,0 +1,119 @@
+"""One way in: a reserved name, a folder or a hub id gives the right object for its kind."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tertium.encoders import ENCODERS, Encoder
+from tertium.encoders.embedded import default_folder
+from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
+from tertium.manifest import FILE_NAME, read_manifest
+from tertium.types import Kind, Pooling
+
+__all__ = ["NAMES", "NamedModel", "load", "resolve"]
+
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model that comes with tertium."""
+
+    folder: Callable[[], Path]
+    kind: Kind
+    summary: str
+
+
+# Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
+NAMES: dict[str, NamedModel] = {
+    "default": NamedModel(
+        default_folder, Kind.ENCODER, "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install"
+    ),
+}
+
+
+def load(
+    name: str | os.PathLike[str] = "default",
+    *,
+    pooling: Pooling | str | None = None,
+    device: str | None = None,
+    max_length: int | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> Encoder:
+    """Load a model.
+
+    Args:
+        name: a reserved name (``default``), a folder (anything with a path separator, or that
+            exists) in the layout of tertium, sentence-transformers or transformers, or a hub id.
+        pooling: use this pooling instead of the saved one.
+        device: torch device (default: the best there is).
+        max_length: read at most this many tokens of a text.
+        revision: branch, tag or commit of a hub model.
+        trust_remote_code: run code that comes with the model.
+
+    Example:
+        >>> import tertium
+        >>> round(float(tertium.load().score([("A cat sleeps.", "A cat is asleep.")])[0]), 1)
+        0.9
+    """
+    folder = resolve(name, revision=revision)
+    manifest = read_manifest(folder)
+    kind = manifest.kind if manifest else Kind.ENCODER
+    if kind not in ENCODERS:
+        raise TertiumError(f"{folder / FILE_NAME}: this version cannot load the kind '{kind}'.")
+    return ENCODERS[kind].load(
+        folder,
+        name=str(name),
+        pooling=None if pooling is None else _pooling(pooling),
+        device=device,
+        max_length=max_length,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Path:
+    """The folder that ``name`` stands for, fetched from the hub if it is a hub id."""
+    text = os.fspath(name)
+    if text in NAMES:
+        return NAMES[text].folder()
+    path = Path(text).expanduser()
+    if path.is_dir():
+        if not any((path / file).exists() for file in ("modules.json", "config.json", FILE_NAME)):
+            raise ModelNotFoundError(
+                f"{path} holds no model: neither {FILE_NAME} nor modules.json nor config.json."
+            )
+        return path
+    if path.exists():
+        raise ModelNotFoundError(f"{path} is a file; a model is a folder.")
+    if not _HUB_ID.fullmatch(text) or text.startswith("."):
+        raise ModelNotFoundError(f"There is no folder {path}.")
+    return _from_hub(text, revision)
+
+
+def _from_hub(repository: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = snapshot_download(
+            repository,
+            revision=revision,
+            allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors"],
+            ignore_patterns=["onnx/*", "openvino/*"],
+        )
+    except Exception as error:  # the hub client has many kinds of error, all of them mean this
+        raise ModelNotFoundError(
+            f"Model '{repository}' is not a reserved name ({', '.join(NAMES)}), not a folder here, "
+            "not in the local cache, and could not be fetched from the hub "
+            f"({type(error).__name__})."
+        ) from error
+    return Path(folder)
+
+
+def _pooling(name: Pooling | str) -> Pooling:
+    try:
+        return Pooling(name)
+    except ValueError:
+        raise unknown_name("pooling", str(name), [str(p) for p in Pooling]) from None

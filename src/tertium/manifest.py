@@ -1,0 +1,67 @@
+"""``tertium.json``: what a saved model folder says about itself."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tertium import __version__
+from tertium.errors import TertiumError
+from tertium.files import atomic_path
+from tertium.types import Kind, Pooling
+
+__all__ = ["FILE_NAME", "FORMAT", "Manifest", "TrainingData", "read_manifest", "write_manifest"]
+
+FILE_NAME = "tertium.json"
+FORMAT = 1
+
+
+class TrainingData(BaseModel):
+    """A data set the model has seen, in training or when its checkpoint was chosen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str  # a benchmark name such as "STS-B", or the file name of the user's own data
+    split: str | None = None
+    use: str = "training"  # or "selection"
+
+
+class Manifest(BaseModel):
+    """Kind, pooling and score scale of a model folder, and what it was trained on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = FORMAT
+    kind: Kind
+    pooling: Pooling | None = None
+    scale: tuple[float, float]
+    tertium: str = __version__
+    training_data: tuple[TrainingData, ...] = ()
+    details: dict[str, Any] = Field(default_factory=dict)  # whatever the kind needs to come back
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of ``folder``, or None where there is none."""
+    path = folder / FILE_NAME
+    if not path.exists():
+        return None
+    try:
+        manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise TertiumError(
+            f"{path}: {where}: {first['msg']}. Save the model again with tertium {__version__}."
+        ) from error
+    if manifest.format > FORMAT:
+        raise TertiumError(
+            f"{path}: format {manifest.format} was written by tertium {manifest.tertium}; this is "
+            f"{__version__}, which reads up to format {FORMAT}. Upgrade tertium."
+        )
+    return manifest
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write ``tertium.json`` into ``folder``, whole or not at all."""
+    with atomic_path(folder / FILE_NAME) as temporary:
+        temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")

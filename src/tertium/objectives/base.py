@@ -1,0 +1,39 @@
+"""What every objective is."""
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from tertium.errors import TertiumError
+from tertium.types import Term, ViewPair
+
+__all__ = ["NonFiniteLossError", "Objective", "reduce_terms"]
+
+
+class NonFiniteLossError(TertiumError):
+    """A loss term became NaN or infinite."""
+
+
+class Objective(nn.Module, ABC):
+    """A loss made of named terms; it receives encoded views, never a model."""
+
+    @abstractmethod
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """Unreduced values and weight of each term."""
+
+    def forward(self, views: ViewPair) -> dict[str, Float[Tensor, ""]]:
+        """Weighted mean of each term; the loss is their sum."""
+        return reduce_terms(self.terms(views))
+
+
+def reduce_terms(terms: dict[str, Term]) -> dict[str, Float[Tensor, ""]]:
+    """Weighted means, the one place where a loss is reduced; a non-finite one raises by name."""
+    means = {name: term.weight * term.value.mean() for name, term in terms.items()}
+    for name, mean in means.items():
+        if not mean.isfinite():
+            raise NonFiniteLossError(
+                f"The loss term '{name}' is {mean.item()}. Lower the learning rate, or look for "
+                "empty or broken texts in the last batch."
+            )
+    return means

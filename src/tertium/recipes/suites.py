@@ -1,0 +1,74 @@
+"""Evaluation suites, each a YAML file that names its tasks."""
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from tertium.data import benchmarks
+from tertium.errors import unknown_name
+from tertium.evaluation import TASKS, Report, run
+from tertium.inference import load
+from tertium.types import Embedder
+
+__all__ = ["Suite", "evaluate", "suites"]
+
+
+class Suite(BaseModel):
+    """A named list of tasks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    suite: str
+    summary: str
+    tasks: tuple[str, ...]
+
+    @field_validator("tasks")
+    @classmethod
+    def _known(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        for task in tasks:
+            if task not in TASKS:
+                raise ValueError(str(unknown_name("task", task, TASKS)))
+        return tasks
+
+
+@cache
+def suites() -> dict[str, Suite]:
+    """All suites by name, from the ``eval-*.yaml`` files beside this module."""
+    files = sorted(Path(__file__).parent.glob("eval-*.yaml"))
+    found = [Suite.model_validate(yaml.safe_load(file.read_text("utf-8"))) for file in files]
+    return {suite.suite: suite for suite in found}
+
+
+def evaluate(
+    model: Embedder | str | os.PathLike[str] = "default",
+    suite: str | Iterable[str] = "sts",
+    *,
+    data: str | os.PathLike[str] | None = None,
+    baseline: Embedder | str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Report:
+    """Evaluate a model on one or several suites.
+
+    Args:
+        model: a model, or anything :func:`tertium.load` takes.
+        suite: ``sts``, ``transfer``, ``geometry``, or several of them.
+        data: benchmark folder (default: ``TERTIUM_DATA``, else the hub).
+        baseline: a second model, tested against with a paired bootstrap.
+        options: see :func:`tertium.evaluation.run` (text, resamples, seed, exclude, progress).
+    """
+    wanted = [suite] if isinstance(suite, str) else list(suite)
+    for name in wanted:
+        if name not in suites():
+            raise unknown_name("suite", name, suites())
+    return run(
+        model if isinstance(model, Embedder) else load(model),
+        {name: suites()[name].tasks for name in wanted},
+        folder=benchmarks.find_folder(None if data is None else Path(data)),
+        baseline=baseline if baseline is None or isinstance(baseline, Embedder) else load(baseline),
+        **options,
+    )
