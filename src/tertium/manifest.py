@@ -1,11 +1,11 @@
 """``tertium.json``: what a saved model folder says about itself."""
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tertium import __version__
 from tertium.errors import TertiumError
 from tertium.files import atomic_path
 from tertium.types import Kind, Pooling
@@ -14,6 +14,7 @@ __all__ = ["FILE_NAME", "FORMAT", "Manifest", "TrainingData", "read_manifest", "
 
 FILE_NAME = "tertium.json"
 FORMAT = 1
+_VERSION = version("tertium")
 
 
 class TrainingData(BaseModel):
@@ -35,7 +36,7 @@ class Manifest(BaseModel):
     kind: Kind
     pooling: Pooling | None = None
     scale: tuple[float, float]
-    tertium: str = __version__
+    tertium: str = _VERSION
     training_data: tuple[TrainingData, ...] = ()
     details: dict[str, Any] = Field(default_factory=dict)  # whatever the kind needs to come back
 
@@ -51,12 +52,12 @@ def read_manifest(folder: Path) -> Manifest | None:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise TertiumError(
-            f"{path}: {where}: {first['msg']}. Save the model again with tertium {__version__}."
+            f"{path}: {where}: {first['msg']}. Save the model again with tertium {_VERSION}."
         ) from error
     if manifest.format > FORMAT:
         raise TertiumError(
             f"{path}: format {manifest.format} was written by tertium {manifest.tertium}; this is "
-            f"{__version__}, which reads up to format {FORMAT}. Upgrade tertium."
+            f"{_VERSION}, which reads up to format {FORMAT}. Upgrade tertium."
         )
     return manifest
 

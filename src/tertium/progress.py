@@ -12,13 +12,15 @@ T = TypeVar("T")
 
 def bar(*, total: int | None, label: str, unit: str, show: bool | None = None) -> "tqdm[None]":
     """A bar that appears after two seconds; ``show=None`` means only on a terminal."""
-    return tqdm(total=total, desc=label, unit=unit, delay=2, disable=_disable(show), leave=False)
+    return tqdm(
+        total=total, desc=label, unit=unit, delay=2, disable=_disable(show=show), leave=False
+    )
 
 
 def track(items: Iterable[T], *, label: str, unit: str, show: bool | None = None) -> Iterator[T]:
     """Iterate over ``items`` under a bar."""
-    yield from tqdm(items, desc=label, unit=unit, delay=2, disable=_disable(show), leave=False)
+    yield from tqdm(items, desc=label, unit=unit, delay=2, disable=_disable(show=show), leave=False)
 
 
-def _disable(show: bool | None) -> bool | None:
+def _disable(*, show: bool | None) -> bool | None:
     return None if show is None else not show

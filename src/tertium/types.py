@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -92,7 +92,7 @@ class Embedder(Protocol):
         """Width of an embedding."""
         ...
 
-    def encode(self, texts: Sequence[str], **options: Any) -> np.ndarray:
+    def encode(self, texts: Sequence[str], *, progress: bool | None = None) -> np.ndarray:
         """One row per text, in input order."""
         ...
 
@@ -106,6 +106,6 @@ class Scorer(Protocol):
         """Lowest and highest score."""
         ...
 
-    def score(self, pairs: Iterable[TextPair], **options: Any) -> np.ndarray:
+    def score(self, pairs: Iterable[TextPair], *, progress: bool | None = None) -> np.ndarray:
         """One score per pair, in input order."""
         ...

@@ -63,7 +63,8 @@ def step(case: Case) -> None:
     flat = model(ids.flatten(0, 1), attention_mask=mask.flatten(0, 1)).last_hidden_state
     tokens = flat.unflatten(0, ids.shape[:2])
     views = [
-        _encoded(tokens[:, at], mask[:, at], weight, bias) for at in range(case.settings["num_sent"])
+        _encoded(tokens[:, at], mask[:, at], weight, bias)
+        for at in range(case.settings["num_sent"])
     ]
     objective = InfoNCE(
         temperature=case.settings["temperature"],

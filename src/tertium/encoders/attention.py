@@ -32,7 +32,9 @@ def capture_attention(
     depth = int(backbone.config.num_hidden_layers)
     wanted = frozenset(layer % depth for layer in layers if -depth <= layer < depth)
     if len(wanted) != len(set(layers)):
-        raise TertiumError(f"layers {sorted(layers)} are not all among the {depth} layers 0..{depth - 1}.")
+        raise TertiumError(
+            f"layers {sorted(layers)} are not all among the {depth} layers 0..{depth - 1}."
+        )
     before = backbone.config._attn_implementation
     captured: dict[int, Tensor] = {}
     tokens = (_captured.set(captured), _wanted.set(wanted))

@@ -6,13 +6,13 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer
+from sentence_transformers.base.modules import Module, Transformer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -36,6 +36,15 @@ Matrix = NDArray[np.float32]
 _TOKEN_BUDGETS = {"cpu": 1024}
 _ACCELERATOR_BUDGET = 32_768
 _WINDOW = 8192
+
+
+class EncodeOptions(TypedDict, total=False):
+    """What :meth:`Encoder.encode` can be told; see there."""
+
+    normalize: bool
+    prompt: str | None
+    token_budget: int | None
+    progress: bool | None
 
 
 class TruncationWarning(UserWarning):
@@ -132,10 +141,10 @@ class Encoder:
 
         A final normalisation stays, so that the vectors' lengths keep their meaning.
         """
-        modules = pooling_modules(self.model[0], pooling, checkpoint=self.source)
+        modules = pooling_modules(self._transformer, pooling, checkpoint=self.source)
         if type(self.model[-1]).__name__ == "Normalize":
-            modules.append(self.model[-1])
-        model = SentenceTransformer(modules=[self.model[0], *modules], device=str(self.device))
+            modules.append(cast(Module, self.model[-1]))
+        model = SentenceTransformer(modules=[self._transformer, *modules], device=str(self.device))
         model.eval()
         return Encoder(
             model,
@@ -148,12 +157,16 @@ class Encoder:
     @property
     def backbone(self) -> PreTrainedModel:
         """The transformers model inside."""
-        return self.model[0].model
+        return self._transformer.model
+
+    @property
+    def _transformer(self) -> Transformer:
+        return cast(Transformer, self.model[0])
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer that belongs to the backbone."""
-        return self.model.tokenizer
+        return cast(PreTrainedTokenizerBase, self.model.tokenizer)
 
     @property
     def device(self) -> torch.device:
@@ -163,7 +176,7 @@ class Encoder:
     @property
     def dimension(self) -> int:
         """Width of an embedding."""
-        return int(self.model.get_embedding_dimension())
+        return int(self.model.get_embedding_dimension() or 0)
 
     @property
     def max_length(self) -> int:
@@ -171,14 +184,20 @@ class Encoder:
         return int(self.model.max_seq_length or self.tokenizer.model_max_length)
 
     @overload
-    def encode(self, texts: str, *, output: Literal["numpy"] = ..., **options: Any) -> Matrix: ...
-    @overload
     def encode(
-        self, texts: Sequence[str], *, output: Literal["numpy"] = ..., **options: Any
+        self,
+        texts: str | Sequence[str],
+        *,
+        output: Literal["numpy"] = "numpy",
+        **options: Unpack[EncodeOptions],
     ) -> Matrix: ...
     @overload
     def encode(
-        self, texts: str | Sequence[str], *, output: Literal["torch"], **options: Any
+        self,
+        texts: str | Sequence[str],
+        *,
+        output: Literal["torch"],
+        **options: Unpack[EncodeOptions],
     ) -> Tensor: ...
 
     def encode(
@@ -207,14 +226,19 @@ class Encoder:
             token_budget: tokens per batch, padding included (default: by device).
             progress: show a bar; by default on a terminal, after two seconds.
         """
-        if isinstance(texts, str):
-            row = self._encode([texts], prompt, token_budget, progress=False, normalize=normalize)[0]
-            return row if output == "torch" else row.cpu().numpy()
-        rows = self._encode(_checked(texts), prompt, token_budget, progress, normalize=normalize)
-        return rows if output == "torch" else rows.cpu().numpy()
+        single = isinstance(texts, str)
+        rows = self._encode(
+            [texts] if isinstance(texts, str) else _checked(texts),
+            normalize=normalize,
+            prompt=self._prompt() if prompt is None else prompt,
+            budget=token_budget or _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET),
+            progress=progress,
+        )
+        result = rows[0] if single else rows
+        return result if output == "torch" else result.cpu().numpy()
 
     def encode_stream(
-        self, texts: Iterable[str], *, window: int = _WINDOW, **options: Any
+        self, texts: Iterable[str], *, window: int = _WINDOW, **options: Unpack[EncodeOptions]
     ) -> Iterator[Matrix]:
         """Yield one vector per text, in order, holding only ``window`` texts in memory.
 
@@ -224,7 +248,7 @@ class Encoder:
         for chunk in _chunks(texts, window):
             yield from self.encode(chunk, **options)
 
-    def score(self, pairs: Iterable[TextPair], **options: Any) -> Matrix:
+    def score(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
         pairs = list(pairs)
         flat = [text for pair in pairs for text in pair]
@@ -295,22 +319,14 @@ class Encoder:
 
     @torch.inference_mode()
     def _encode(
-        self,
-        texts: list[str],
-        prompt: str | None,
-        token_budget: int | None,
-        progress: bool | None,
-        *,
-        normalize: bool,
+        self, texts: list[str], *, normalize: bool, prompt: str, budget: int, progress: bool | None
     ) -> Tensor:
         places: dict[str, int] = {}
         rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
-        prompt = self._prompt() if prompt is None else prompt
         ids = self._tokenize([prompt + text for text in places])
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = torch.empty(len(ids), self.dimension, device=self.device)
         extra = self._prompt_features(prompt)
-        budget = token_budget or _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET)
         was_training = self.model.training
         self.model.eval()
         with bar(total=len(ids), label="encoding", unit="text", show=progress) as shown:
@@ -346,7 +362,7 @@ class Encoder:
             )
         return ids
 
-    def _padded(self, ids: Sequence[Sequence[int]], batch: Iterable[int]) -> dict[str, Tensor]:
+    def _padded(self, ids: Sequence[list[int]], batch: Iterable[int]) -> dict[str, Tensor]:
         rows = [ids[index] for index in batch]
         if not rows:
             raise TertiumError("a batch needs at least one text.")
@@ -366,7 +382,7 @@ class Encoder:
         self.backbone.config.output_hidden_states = self.pooling in LAYER_MIXES
 
     def _prompt(self) -> str:
-        return self.model.prompts.get(self.model.default_prompt_name or "", "")
+        return self.model.prompts.get(self.model.default_prompt_name or "") or ""
 
     def _prompt_features(self, prompt: str) -> dict[str, Any]:
         """Models that leave the prompt out of the pooling need to know its length."""

@@ -47,9 +47,11 @@ def pooling_modules(
 
 def infer_pooling(modules: Sequence[nn.Module]) -> Pooling | None:
     """Which of our poolings a list of sentence-transformers modules amounts to, if any."""
-    names = [type(module).__name__ for module in modules[1:] if type(module).__name__ != "Normalize"]
+    names = [
+        type(module).__name__ for module in modules[1:] if type(module).__name__ != "Normalize"
+    ]
     if names == ["Pooling"]:
-        mode = modules[1].pooling_mode
+        mode = str(modules[1].pooling_mode)
         return Pooling(mode) if mode in ("cls", "mean") else None
     if names == ["Pooling", "Dense"] and modules[1].pooling_mode == "cls":
         return Pooling.CLS_MLP

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tertium.data.benchmarks import TextForm
 from tertium.errors import TertiumError
 from tertium.types import Embedder
 
@@ -52,7 +53,7 @@ class Context:
 
     memory: Memory
     folder: Path | None = None
-    text: str = "senteval"
+    text: TextForm = "senteval"
     resamples: int = 1000
     seed: int = 0
     excluded: frozenset[Any] | None = None

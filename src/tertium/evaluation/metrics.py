@@ -50,9 +50,7 @@ def bootstrap_counts(n: int, *, resamples: int, seed: int) -> NDArray[np.int32]:
     return np.asarray(draws, dtype=np.int32)
 
 
-def bootstrap_spearman(
-    gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np.int32]
-) -> Vector:
+def bootstrap_spearman(gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np.int32]) -> Vector:
     """Spearman's correlation in every bootstrap sample, without sorting any of them.
 
     A sample is given by how often each row occurs in it (``counts``, one sample a row): the ranks
@@ -62,9 +60,7 @@ def bootstrap_spearman(
     gold, predicted = _columns(gold, predicted)
     step = max(_BLOCK // len(gold), 1)
     blocks = [
-        _weighted_pearson(
-            _resampled_ranks(gold, block), _resampled_ranks(predicted, block), block
-        )
+        _weighted_pearson(_resampled_ranks(gold, block), _resampled_ranks(predicted, block), block)
         for block in (counts[at : at + step] for at in range(0, len(counts), step))
     ]
     return np.concatenate(blocks)
@@ -74,7 +70,8 @@ def bootstrap_accuracy(correct: ArrayLike, *, resamples: int, seed: int) -> Vect
     """Accuracy in bootstrap samples of right and wrong answers: binomial, so drawn as such."""
     correct = np.asarray(correct, dtype=float)
     generator = np.random.default_rng(seed)
-    return generator.binomial(len(correct), correct.mean(), size=resamples) / len(correct)
+    right = generator.binomial(len(correct), correct.mean(), size=resamples)
+    return np.asarray(right / len(correct))
 
 
 def percentile_interval(samples: Vector, *, level: float = 0.95) -> Interval | None:
@@ -122,7 +119,8 @@ def _weighted_pearson(x: Vector, y: Vector, weights: NDArray[np.int32]) -> Vecto
     y = y - (y * weights).sum(axis=1, keepdims=True) / total
     product = (weights * x * y).sum(axis=1)
     spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
-    return np.divide(product, spread, out=np.full(len(product), np.nan), where=spread > 0)
+    undefined = np.full(len(product), np.nan)
+    return np.asarray(np.divide(product, spread, out=undefined, where=spread > 0))
 
 
 def _columns(gold: ArrayLike, predicted: ArrayLike) -> tuple[Vector, Vector]:

@@ -148,7 +148,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 
 def _interval(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:.2f}–{interval[1]:.2f}"
+    return "" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}"
 
 
 def _signed(value: float | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tertium.data.benchmarks import TextForm
 from tertium.data.overlap import pair_keys, parse_spec
 from tertium.errors import TertiumError
 from tertium.evaluation.context import Context, Memory
@@ -24,7 +25,7 @@ def run(
     suites: Mapping[str, Sequence[str]],
     *,
     folder: Path | None = None,
-    text: str = "senteval",
+    text: TextForm = "senteval",
     resamples: int = 1000,
     seed: int = 0,
     exclude: Iterable[str] = (),

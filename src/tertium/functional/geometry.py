@@ -43,4 +43,5 @@ def effective_rank(vectors: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """
     singular = torch.linalg.svdvals(vectors - vectors.mean(dim=0))
     share = singular / singular.sum()
-    return torch.special.entr(share).sum().exp()
+    entropy: Tensor = torch.special.entr(share).sum()
+    return entropy.exp()

@@ -17,9 +17,7 @@ LAYER_MIXES: dict[Pooling, tuple[int, int]] = {
 }
 
 
-def masked_mean(
-    tokens: Float[Tensor, "n t d"], mask: Int[Tensor, "n t"]
-) -> Float[Tensor, "n d"]:
+def masked_mean(tokens: Float[Tensor, "n t d"], mask: Int[Tensor, "n t"]) -> Float[Tensor, "n d"]:
     """Mean over real tokens (special tokens count, padding does not)."""
     weights = mask.unsqueeze(-1).to(tokens.dtype)
     return (tokens * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)

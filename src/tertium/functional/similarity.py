@@ -1,6 +1,5 @@
 """Cosine similarity, by matrix and by pair."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -13,6 +12,7 @@ def cosine_matrix(
 ) -> Float[Tensor, "n m"]:
     """Cosine of every row of ``first`` with every row of ``second``; a zero row gives 0.
 
+    >>> import torch
     >>> cosine_matrix(torch.eye(2), torch.tensor([[3.0, 0.0]]))
     tensor([[1.],
             [0.]])

@@ -1,5 +1,5 @@
 """Models in use: loading by name or path, nothing that needs gradients."""
 
-from tertium.inference.load import NAMES, load, resolve
+from tertium.inference.loading import NAMES, load, resolve
 
 __all__ = ["NAMES", "load", "resolve"]

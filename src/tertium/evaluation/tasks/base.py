@@ -33,8 +33,15 @@ class Outcome:
 class Task(Protocol):
     """One benchmark task."""
 
-    name: str
-    headline: str  # the figure that a suite averages
+    @property
+    def name(self) -> str:
+        """Key in ``TASKS``."""
+        ...
+
+    @property
+    def headline(self) -> str:
+        """The figure that a suite averages."""
+        ...
 
     def run(self, context: Context) -> Outcome:
         """Load the data, embed, score."""

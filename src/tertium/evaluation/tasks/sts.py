@@ -27,7 +27,8 @@ def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     """Cosine by row; as in SentEval a zero vector gives 0 and NaN entries count as 0."""
     u, v = (np.nan_to_num(np.asarray(x, dtype=np.float64)) for x in (first, second))
     length = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
-    return np.divide((u * v).sum(axis=1), length, out=np.zeros(len(u)), where=length > 0)
+    product = (u * v).sum(axis=1)
+    return np.asarray(np.divide(product, length, out=np.zeros(len(u)), where=length > 0))
 
 
 def subset_correlations(

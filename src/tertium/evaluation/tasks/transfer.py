@@ -62,9 +62,7 @@ class _TransferTask(ABC):
             if context.baseline is not None:
                 other = self._read_out(context.baseline, parts, context.seed)
                 gap = readout.correct.astype(float) - other.correct
-                counts = bootstrap_counts(
-                    len(gap), resamples=context.resamples, seed=context.seed
-                )
+                counts = bootstrap_counts(len(gap), resamples=context.resamples, seed=context.seed)
                 differences = counts @ gap / len(gap)
                 values["baseline"] = compare_samples(
                     context.baseline.model.name, other.correct.mean(), gap.mean(), differences

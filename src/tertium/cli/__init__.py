@@ -1,0 +1,55 @@
+"""The command line: one thin function per command, heavy imports inside them."""
+
+import sys
+import warnings
+
+import typer
+
+from tertium.cli import compare, data, doctor, encode, evaluate, models, score
+from tertium.cli.output import note, show_warning
+from tertium.errors import TertiumError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tertium",
+    help="How alike are these two texts, and in which respect?",
+    epilog='Try: tertium compare "A cat sleeps." "A kitten is napping."',
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(compare.compare)
+app.command()(score.score)
+app.command()(encode.encode)
+app.command()(evaluate.evaluate)
+app.command()(models.models)
+app.add_typer(data.app, name="data")
+app.command()(doctor.doctor)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    if version:
+        from tertium import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command: 0 for success, 2 for what the user can mend, 130 when interrupted."""
+    warnings.showwarning = show_warning
+    try:
+        app()
+    except TertiumError as error:
+        note(f"error: {error}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        note("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
+        sys.stderr.close()
+        sys.exit(0)

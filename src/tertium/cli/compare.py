@@ -1,0 +1,60 @@
+"""``tertium compare``: how alike are these texts?"""
+
+import typer
+
+from tertium.cli.output import JSON, MODEL, emit
+
+__all__ = ["compare"]
+
+
+def compare(
+    a: str = typer.Argument(help="The first text."),
+    b: list[str] = typer.Argument(help="One or more texts to compare it with."),
+    model: str = MODEL,
+    as_json: bool = JSON,
+) -> None:
+    """Say how alike two texts are.
+
+    Example: tertium compare "A cat sleeps." "A kitten is napping." "Stocks fell."
+    """
+    import tertium
+
+    scorer = tertium.load(model)
+    scores = [float(score) for score in scorer.score([(a, other) for other in b])]
+    low, high = scorer.scale
+    if as_json:
+        pairs = [
+            {
+                "a": a,
+                "b": other,
+                "condition": None,
+                "score": score,
+                "scale": [low, high],
+                "cosine": score,
+            }
+            for other, score in zip(b, scores, strict=True)
+        ]
+        emit({"pairs": pairs})
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("cosine", "", "text", box=None, pad_edge=False)
+    for other, score in sorted(zip(b, scores, strict=True), key=lambda pair: -pair[1]):
+        table.add_row(f"{score:.3f}", bar(score, low=0.0, high=high), Text(other))
+    console = Console()
+    console.print(Text(a, style="bold"))
+    console.print(table)
+
+
+def bar(value: float, *, low: float, high: float, width: int = 20) -> str:
+    """A bar of eighths of blocks, as long as ``value`` is high.
+
+    >>> bar(0.5, low=0, high=1, width=4)
+    '██  '
+    """
+    share = min(max((value - low) / (high - low), 0.0), 1.0)
+    eighths = round(share * width * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)

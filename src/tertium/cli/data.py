@@ -1,0 +1,52 @@
+"""``tertium data``: look at data files before using them."""
+
+from pathlib import Path
+
+import typer
+
+from tertium.cli.output import JSON, emit
+
+__all__ = ["app", "check"]
+
+app = typer.Typer(help="Check data files.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    file: Path = typer.Argument(help="TSV, CSV, JSONL, Parquet or text file (.gz allowed)."),
+    kind: str | None = typer.Option(
+        None, help="texts, pairs, graded, conditional, triplets, nli or labelled."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """List every bad row of a file with line, column, value and remedy.
+
+    Example: tertium data check my_pairs.tsv
+    """
+    from tertium.data.readers import check_file
+
+    result = check_file(file, kind=kind)
+    if as_json:
+        emit(
+            {
+                "file": str(file),
+                "kind": result.kind,
+                "rows": result.rows,
+                "problems": [
+                    {
+                        "line": problem.line,
+                        "column": problem.column,
+                        "value": None if problem.value is None else str(problem.value),
+                        "remedy": problem.remedy,
+                    }
+                    for problem in result.problems
+                ],
+            }
+        )
+    else:
+        for problem in result.problems:
+            typer.echo(str(problem))
+        found = f"{len(result.problems):,} problems" if result.problems else "no problems"
+        typer.echo(f"{file}: {result.kind}, {result.rows:,} rows, {found}")
+    if result.problems:
+        raise typer.Exit(2)

@@ -1,0 +1,96 @@
+"""``tertium doctor``: is everything in place?"""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tertium.cli.output import JSON, emit
+
+__all__ = ["doctor"]
+
+_PACKAGES = ("tertium", "torch", "transformers", "sentence-transformers", "scikit-learn", "scipy")
+
+
+def doctor(as_json: bool = JSON) -> None:
+    """Show versions, threads, extras, the embedded model's hash and the data found.
+
+    Example: tertium doctor
+    """
+    report = _report()
+    if as_json:
+        emit(report)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for section, value in report.items():
+        for key, item in value.items() if isinstance(value, dict) else [("", value)]:
+            shown = ", ".join(item) if isinstance(item, list) else str(item)
+            table.add_row(section, key, Text(shown))
+    Console().print(table)
+
+
+def _report() -> dict[str, Any]:
+    import torch
+
+    from tertium.errors import EXTRAS
+    from tertium.files import cache_folder
+
+    return {
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "machine": {
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "accelerator": torch.cuda.is_available() or torch.backends.mps.is_available(),
+        },
+        "extras": {name: _extra(packages) for name, packages in EXTRAS.items()},
+        "model": _model(),
+        "data": _data(),
+        "cache": str(cache_folder()),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _extra(packages: tuple[str, ...]) -> str:
+    from importlib.util import find_spec
+
+    missing = [name for name in packages if find_spec(name) is None]
+    return f"missing {', '.join(missing)}" if missing else "installed"
+
+
+def _model() -> dict[str, str]:
+    from tertium.encoders.embedded import SHA256, default_folder
+    from tertium.errors import TertiumError
+
+    try:
+        return {"default": str(default_folder()), "sha256": f"{SHA256} (checked)"}
+    except TertiumError as error:
+        return {"default": str(error)}
+
+
+def _data() -> dict[str, Any]:
+    from tertium.data.benchmarks import DATASETS, find_folder
+    from tertium.errors import TertiumError
+
+    try:
+        folder = find_folder()
+    except TertiumError as error:
+        return {"folder": str(error)}
+    if folder is None:
+        return {"folder": "none (set TERTIUM_DATA or pass --data)"}
+    present = [
+        name
+        for name, dataset in DATASETS.items()
+        if any((folder / file).exists() for file in dataset.files.values())
+    ]
+    return {"folder": str(folder), "sets": present}

@@ -1,0 +1,85 @@
+"""``tertium evaluate``: a model on the benchmarks."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tertium.cli.output import JSON, emit, note
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    model: str = typer.Argument("default", help="Reserved name, folder or hub id."),
+    suite: str = typer.Option("sts", help="sts, transfer, geometry; several with commas."),
+    data: Path | None = typer.Option(
+        None, help="Benchmark folder (default: TERTIUM_DATA, else the hub)."
+    ),
+    text: str = typer.Option("senteval", help="senteval (tokenised, as in the papers) or raw."),
+    pooling: str | None = typer.Option(None, help="Pooling, or several with commas."),
+    baseline: str | None = typer.Option(None, help="A second model to test against."),
+    exclude_overlap: list[str] = typer.Option(
+        [],
+        help="FILE or FILE:SPLIT whose pairs the leak-free column leaves out; may be repeated.",
+    ),
+    bootstrap: int = typer.Option(1000, min=0, help="Bootstrap samples; 0 for no intervals."),
+    seed: int = typer.Option(0, help="For bootstrap and folds."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Also save as .json or .md."),
+    as_json: bool = JSON,
+) -> None:
+    """Evaluate a model on STS, transfer tasks and the geometry of its space.
+
+    Example: tertium evaluate default --suite sts,geometry --data FOLDER
+    """
+    import tertium
+    from tertium.evaluation import Report
+
+    options: dict[str, Any] = {
+        "data": data,
+        "text": text,
+        "baseline": baseline,
+        "exclude": exclude_overlap,
+        "resamples": bootstrap,
+        "seed": seed,
+    }
+    poolings = [None] if pooling is None else pooling.split(",")
+    reports: dict[str, Report] = {}
+    for name in poolings:
+        loaded = tertium.load(model, pooling=name)
+        report = tertium.evaluate(loaded, suite.split(","), **options)
+        reports[str(name)] = report
+        if not as_json:
+            typer.echo(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
+    if output is not None:
+        _save(reports, output)
+        note(f"saved {output}")
+    if as_json:
+        emit(_json(reports))
+
+
+def _json(reports: dict[str, Any]) -> dict[str, Any]:
+    """One report as it is; several share model and provenance under their poolings."""
+    first, *others = (report.to_json() for report in reports.values())
+    if not others:
+        return dict(first)
+    results = [first["results"], *(other["results"] for other in others)]
+    provenance = [first["provenance"], *(other["provenance"] for other in others)]
+    return {
+        "model": first["model"],
+        "poolings": dict(zip(reports, results, strict=True)),
+        "provenance": {**provenance[-1], "seconds": sum(p["seconds"] for p in provenance)},
+    }
+
+
+def _save(reports: dict[str, Any], output: Path) -> None:
+    import json
+
+    from tertium.files import atomic_path
+
+    if output.suffix.lower() == ".md":
+        text = "\n".join(report.to_markdown() for report in reports.values())
+    else:
+        text = json.dumps(_json(reports), indent=2) + "\n"
+    with atomic_path(output) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,44 @@
+"""``tertium models``: what can be loaded by name."""
+
+from tertium.cli.output import JSON, emit
+
+__all__ = ["models"]
+
+
+def models(as_json: bool = JSON) -> None:
+    """List the models that come with tertium.
+
+    Example: tertium models
+    """
+    from tertium.errors import TertiumError
+    from tertium.inference import NAMES
+
+    rows = []
+    for name, model in NAMES.items():
+        try:
+            folder, problem = str(model.folder()), None
+        except TertiumError as error:
+            folder, problem = None, str(error)
+        rows.append(
+            {
+                "name": name,
+                "kind": str(model.kind),
+                "summary": model.summary,
+                "folder": folder,
+                "problem": problem,
+            }
+        )
+    if as_json:
+        emit({"models": rows})
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "kind", "what it is", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row["name"], row["kind"], row["problem"] or row["summary"])
+    console = Console()
+    console.print(table)
+    console.print(
+        "Also: any sentence-transformers or transformers folder, or a hub id.", style="dim"
+    )

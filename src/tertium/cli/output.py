@@ -1,0 +1,35 @@
+"""Results to standard output, everything else to standard error."""
+
+import json
+import sys
+from typing import Any, TextIO
+
+import typer
+
+__all__ = ["JSON", "MODEL", "emit", "note", "show_warning"]
+
+MODEL = typer.Option("default", "--model", "-m", help="Reserved name, folder or hub id.")
+JSON = typer.Option(False, "--json", help="Print JSON on standard output.")
+
+
+def emit(value: Any) -> None:
+    """Print one JSON document."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+
+
+def note(message: str) -> None:
+    """Tell the user something that is not a result."""
+    sys.stderr.write(message + "\n")
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning of ours as a sentence, and leave out those of the libraries."""
+    if issubclass(category, UserWarning) and "tertium" in filename:
+        note(f"note: {message}")

@@ -1,0 +1,338 @@
+"""The benchmark sets by name: from a local folder, else from the hub."""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from tertium.data import csts, hub, senteval
+from tertium.data.hub import HubSource
+from tertium.data.readers import Scale, read_rows, rows_of
+from tertium.data.rows import (
+    ConditionalPair,
+    GradedPair,
+    LabelledPair,
+    LabelledText,
+    NliPair,
+    Row,
+    Sentence,
+    Triplet,
+)
+from tertium.errors import TertiumError, unknown_name
+from tertium.files import sha256
+
+__all__ = ["DATASETS", "Dataset", "Loaded", "TextForm", "find_folder", "load"]
+
+TextForm = Literal["senteval", "raw"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What is known of a set before it is read.
+
+    Attributes:
+        name: as the literature calls it.
+        row_type: what its rows are.
+        files: the file in a flat folder for each form of the text that there is.
+        rows: how many rows each split is known to have.
+        licence: terms of its text and labels, in short.
+        split_column: whether its file holds all splits, told apart by a column.
+        scale: lowest and highest score.
+        hub: where else its splits are; the first source that has a split is asked.
+    """
+
+    name: str
+    row_type: type[Row]
+    files: dict[TextForm, str]
+    rows: dict[str, int]
+    licence: str
+    split_column: bool = False
+    scale: Scale | None = None
+    hub: tuple[HubSource, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One split of a set, and where it came from.
+
+    Attributes:
+        name: key of ``DATASETS``.
+        split: the one that ``rows`` are, which a warning says if it is not the one asked for.
+        text: the form of the text that ``rows`` have.
+        rows: validated, in the order of the file.
+        source: file, folder or hub repository.
+        sha256: of the file; of the digests of the files, if there are several; None for the hub.
+        revision: commit on the hub, or ``main``; None for a file.
+        licence: terms in short.
+    """
+
+    name: str
+    split: str
+    text: TextForm
+    rows: tuple[Any, ...] = field(repr=False)
+    source: str
+    sha256: str | None
+    revision: str | None
+    licence: str
+
+
+def load(
+    name: str, *, split: str = "test", folder: Path | None = None, text: TextForm = "senteval"
+) -> Loaded:
+    """Read one split of a benchmark set.
+
+    Args:
+        name: key of ``DATASETS``.
+        split: key of the set's ``rows``.
+        folder: where the files are; default: see ``find_folder``.
+        text: tokenised and lower-cased as SentEval has it, or raw. Sets that exist in one form
+            only come in that form.
+
+    Raises:
+        TertiumError: no such set or split, or it is nowhere to be found.
+        DataError: a row is bad.
+    """
+    if name not in DATASETS:
+        raise unknown_name("data set", name, DATASETS)
+    if text not in get_args(TextForm):
+        raise unknown_name("form of text", text, get_args(TextForm))
+    dataset = DATASETS[name]
+    if split not in dataset.rows:
+        raise unknown_name(f"split of {name}", split, dataset.rows)
+    found = find_folder(folder)
+    loaded = _from_folder(dataset, split, text, found) if found else None
+    loaded = loaded or _from_hub(dataset, split, text, found)
+    expected = dataset.rows.get(loaded.split)
+    if len(loaded.rows) != expected:
+        _warn(
+            f"{name} {loaded.split}: {len(loaded.rows):,} rows in {loaded.source}, "
+            f"but {expected:,} are expected. Scores do not compare with published ones."
+        )
+    return loaded
+
+
+def find_folder(explicit: Path | None = None) -> Path | None:
+    """The benchmark folder: ``explicit``, else ``TERTIUM_DATA``, else ``../shared/data`` if there.
+
+    Raises:
+        TertiumError: a folder was named and does not exist.
+    """
+    named = explicit or os.environ.get("TERTIUM_DATA")
+    folder = Path(named or "../shared/data")
+    if folder.is_dir():
+        return folder
+    if named:
+        raise TertiumError(f"{folder}: no such data folder. Correct --data or TERTIUM_DATA.")
+    return None
+
+
+def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> Loaded | None:
+    """Flat files, SentEval's own layout, or the C-STS bundle: whichever is there."""
+    form = text if text in dataset.files else next(iter(dataset.files))
+    encrypted = dataset.name == "C-STS"
+    file = csts.find_file(folder, split) if encrypted else folder / dataset.files[form]
+    if file and file.is_file():
+        wanted = split if dataset.split_column and split != "all" else None
+        rows = read_rows(file, dataset.row_type, split=wanted, scale=dataset.scale)
+        return _loaded(dataset, split, form, rows, source=str(file), sha256=sha256(file))
+    files = senteval.find_files(folder, dataset.name, split) if form == "senteval" else ()
+    if not files or dataset.scale is None:
+        return None
+    graded = senteval.read_files(files, dataset.name, scale=dataset.scale)
+    digests = "".join(sha256(file) for file in files)
+    digest = hashlib.sha256(digests.encode()).hexdigest()
+    return _loaded(dataset, split, form, graded, source=str(files[0].parent), sha256=digest)
+
+
+def _from_hub(dataset: Dataset, split: str, text: TextForm, folder: Path | None) -> Loaded:
+    source = next((s for s in dataset.hub if split in s.splits or "all" in s.splits), None)
+    if source is None:
+        files = " or ".join(dataset.files.values())
+        get = csts.HOW_TO_GET if dataset.name == "C-STS" else f"Put {files} into a data folder"
+        raise TertiumError(
+            f"{dataset.name} is neither in {folder or 'a local folder'} nor on a hub repository "
+            f"that tertium knows. {get}; name the folder with --data or TERTIUM_DATA."
+        )
+    actual = split if split in source.splits else "all"
+    snapshot = hub.fetch(source, actual, name=dataset.name)
+    if actual != split:
+        _warn(
+            f"{dataset.name}: {source.repo} does not tell '{split}' from the rest, so all pairs "
+            "are used. Scores do not compare with published ones."
+        )
+    form: TextForm = "raw" if "raw" in dataset.files else "senteval"
+    if text in dataset.files and text != form:
+        _warn(f"{dataset.name}: {source.repo} holds raw text, not SentEval's.")
+    rows = list(rows_of(snapshot.records, dataset.row_type, file=source.repo, scale=dataset.scale))
+    revision = snapshot.revision
+    return _loaded(dataset, actual, form, rows, source=source.repo, revision=revision)
+
+
+def _loaded(
+    dataset: Dataset,
+    split: str,
+    text: TextForm,
+    rows: Sequence[Row],
+    *,
+    source: str,
+    sha256: str | None = None,
+    revision: str | None = None,
+) -> Loaded:
+    name, licence = dataset.name, dataset.licence
+    return Loaded(name, split, text, tuple(rows), source, sha256, revision, licence)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+_SEMEVAL = "scores CC BY-SA 4.0; text under the terms of its sources"
+_RESEARCH = "research use, no explicit licence"
+_NLI = "SNLI CC BY-SA 4.0; MNLI mixed open terms; others as their authors state"
+
+
+def _year(name: str, rows: int) -> Dataset:
+    stem = name.lower()
+    return Dataset(
+        name=name,
+        row_type=GradedPair,
+        files={"senteval": f"{stem}.tsv", "raw": f"{stem}_raw.tsv"},
+        rows={"test": rows},
+        licence=_SEMEVAL,
+        scale=(0, 5),
+        hub=(HubSource(f"mteb/{stem}-sts", {"test": "test"}, task=name),),
+    )
+
+
+def _classification(name: str, rows: dict[str, int], *hub: HubSource) -> Dataset:
+    return Dataset(
+        name=name,
+        row_type=LabelledText,
+        files={"senteval": f"{name.lower()}.tsv"},
+        rows=rows,
+        licence=_RESEARCH,
+        split_column="all" not in rows,
+        hub=hub,
+    )
+
+
+_SETS = (
+    _year("STS12", 3108),
+    _year("STS13", 1500),
+    _year("STS14", 3750),
+    _year("STS15", 3000),
+    _year("STS16", 1186),
+    Dataset(
+        name="STS-B",
+        row_type=GradedPair,
+        files={"senteval": "stsb.tsv", "raw": "stsb_raw.tsv"},
+        rows={"train": 5749, "dev": 1500, "test": 1379},
+        licence=_SEMEVAL,
+        split_column=True,
+        scale=(0, 5),
+        hub=(
+            HubSource(
+                "mteb/stsbenchmark-sts",
+                {"train": "train", "dev": "validation", "test": "test"},
+                task="STSBenchmark",
+            ),
+        ),
+    ),
+    Dataset(
+        name="SICK-R",
+        row_type=GradedPair,
+        files={"senteval": "sick.tsv", "raw": "sick_raw.tsv"},
+        rows={"train": 4500, "dev": 500, "test": 4927, "all": 9927},
+        licence="CC BY-NC-SA 3.0",
+        split_column=True,
+        scale=(1, 5),
+        # MTEB calls all 9,927 pairs its test split.
+        hub=(HubSource("mteb/sickr-sts", {"all": "test"}, task="SICK-R"),),
+    ),
+    Dataset(
+        name="C-STS",
+        row_type=ConditionalPair,
+        files={"raw": csts.BUNDLE},
+        rows={"train": 11342, "validation": 2834, "test": 4732},
+        licence="its authors ask that neither plain text nor password is shared",
+        scale=(1, 5),
+    ),
+    Dataset(
+        name="NLI",
+        row_type=NliPair,
+        files={"raw": "nli_pairs.tsv.gz"},
+        rows={"train": 55816},
+        licence=_NLI,
+        hub=(
+            HubSource(
+                "sentence-transformers/all-nli",
+                {"train": "train"},
+                config="pair-class",
+                labels=("entailment", "neutral", "contradiction"),
+            ),
+        ),
+    ),
+    Dataset(
+        name="NLI-triplets",
+        row_type=Triplet,
+        files={"raw": "nli_triplets.tsv.gz"},
+        rows={"train": 12078},
+        licence=_NLI,
+        hub=(HubSource("sentence-transformers/all-nli", {"train": "train"}, config="triplet"),),
+    ),
+    Dataset(
+        name="wiki",
+        row_type=Sentence,
+        files={"raw": "wiki_sentences.txt.gz"},
+        rows={"train": 58674},
+        licence="Wikipedia text, CC BY-SA",
+        hub=(HubSource("sentence-transformers/wiki1m-for-simcse", {"train": "train"}),),
+    ),
+    Dataset(
+        name="wiki1m-head",
+        row_type=Sentence,
+        files={"raw": "wiki1m_for_simcse_head.txt.gz"},
+        rows={"train": 11914},
+        licence="Wikipedia text, CC BY-SA",
+        hub=(HubSource("sentence-transformers/wiki1m-for-simcse", {"train": "train[:11914]"}),),
+    ),
+    _classification(
+        "MR",
+        {"all": 10662},
+        HubSource("cornell-movie-review-data/rotten_tomatoes", {"all": "train+validation+test"}),
+    ),
+    _classification("CR", {"all": 3775}, HubSource("SetFit/SentEval-CR", {"all": "train+test"})),
+    _classification("SUBJ", {"all": 10000}, HubSource("SetFit/subj", {"all": "train+test"})),
+    _classification("MPQA", {"all": 10606}),
+    _classification(
+        "SST2",
+        {"train": 67349, "dev": 872, "test": 1821},
+        HubSource("stanfordnlp/sst2", {"train": "train", "dev": "validation"}),
+        HubSource("SetFit/sst2", {"test": "test"}),  # the only one that tells the test labels
+    ),
+    _classification(
+        "TREC",
+        {"train": 5452, "test": 500},
+        HubSource(
+            "SetFit/TREC-QC",
+            {"train": "train", "test": "test"},
+            columns={"label": "label_coarse_original"},
+        ),
+    ),
+    Dataset(
+        name="MRPC",
+        row_type=LabelledPair,
+        files={"senteval": "mrpc.tsv"},
+        rows={"train": 4076, "test": 1725},
+        licence="Microsoft Research terms, research use",
+        split_column=True,
+        hub=(
+            HubSource("nyu-mll/glue", {"train": "train+validation", "test": "test"}, config="mrpc"),
+        ),
+    ),
+)
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _SETS}

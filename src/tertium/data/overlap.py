@@ -1,0 +1,62 @@
+"""Which pairs two files share, whatever the order, case and punctuation."""
+
+from pathlib import Path
+
+from tertium.data.readers import detect_kind, iter_rows
+from tertium.data.rows import SentencePair, Triplet
+from tertium.errors import TertiumError
+
+__all__ = ["PairKey", "pair_key", "pair_keys", "parse_spec"]
+
+PairKey = tuple[str, str]
+
+
+def pair_key(first: str, second: str) -> PairKey:
+    """What two pairs have in common when they are the same: unordered, letters and digits only.
+
+    >>> pair_key("A dog barks.", "It's raining!") == pair_key("it s RAINING", "a dog barks")
+    True
+    """
+    low, high = sorted((_letters(first), _letters(second)))
+    return low, high
+
+
+def pair_keys(path: Path, *, split: str | None = None) -> frozenset[PairKey]:
+    """Keys of all pairs in a file; a triplet counts as two pairs.
+
+    Args:
+        path: any file of pairs: graded, conditional, NLI, paraphrase, triplets, the user's own.
+        split: only rows whose column ``split`` says this.
+    """
+    kind = detect_kind(path)
+    if kind in {"texts", "labelled"}:
+        raise TertiumError(
+            f"{path}: holds single texts, not pairs. Name a file with columns sentence1, sentence2."
+        )
+    if kind == "triplets":
+        return frozenset(
+            pair_key(row.anchor, other)
+            for row in iter_rows(path, Triplet, split=split)
+            for other in (row.positive, row.hard_negative)
+        )
+    return frozenset(
+        pair_key(row.sentence1, row.sentence2) for row in iter_rows(path, SentencePair, split=split)
+    )
+
+
+def parse_spec(spec: str) -> tuple[Path, str | None]:
+    """Take apart ``FILE`` or ``FILE:SPLIT``; an existing file is never taken apart.
+
+    >>> parse_spec("stsb.tsv:train")[1]
+    'train'
+    """
+    file, colon, split = spec.rpartition(":")
+    names_a_split = split.replace("-", "").replace("_", "").isalnum()
+    # One letter before the colon is a drive, as in C:data.
+    if colon and len(file) > 1 and names_a_split and not Path(spec).exists():
+        return Path(file), split
+    return Path(spec), None
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))

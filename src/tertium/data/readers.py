@@ -1,0 +1,280 @@
+"""Records to validated rows; a bad one raises, and ``check_file`` lists them all."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from tertium.data.problems import DataError, Problem
+from tertium.data.rows import (
+    ConditionalPair,
+    GradedPair,
+    LabelledPair,
+    LabelledText,
+    NliLabel,
+    NliPair,
+    Pair,
+    Row,
+    RowT,
+    Sentence,
+    SentencePair,
+    Triplet,
+)
+from tertium.data.tables import Record, ending, header_line, read_records, scan
+from tertium.errors import unknown_name
+
+__all__ = [
+    "KINDS",
+    "Check",
+    "Scale",
+    "check_file",
+    "detect_kind",
+    "iter_rows",
+    "iter_texts",
+    "read_rows",
+    "rows_of",
+]
+
+Scale = tuple[float, float]
+
+KINDS: dict[str, type[Row]] = {
+    "texts": Sentence,
+    "pairs": Pair,
+    "graded": GradedPair,
+    "conditional": ConditionalPair,
+    "triplets": Triplet,
+    "nli": NliPair,
+    "labelled": LabelledText,
+    "labelled-pairs": LabelledPair,
+}
+
+_REMEDIES = {
+    "float_parsing": "write a number such as 3.5",
+    "float_type": "write a number such as 3.5",
+    "string_type": "write text; in JSON between quotes",
+    "string_unicode": "not valid Unicode text; remove the lone surrogate",
+    "literal_error": "write entailment, neutral or contradiction",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a whole file holds.
+
+    Attributes:
+        kind: a key of ``KINDS``, given or detected; None when nothing told it.
+        rows: how many rows are good.
+        problems: all that is wrong, in the order of the file.
+    """
+
+    kind: str | None
+    rows: int
+    problems: tuple[Problem, ...]
+
+
+def iter_rows(
+    path: Path, row_type: type[RowT], *, split: str | None = None, scale: Scale | None = None
+) -> Iterator[RowT]:
+    """Rows of a file, lazily and in constant memory; the first bad one raises ``DataError``.
+
+    Args:
+        path: TSV, CSV, JSONL, Parquet or plain text; see ``tertium.data.tables``.
+        row_type: what every row must be.
+        split: only rows whose column ``split`` says this; others are not validated.
+        scale: lowest and highest score allowed.
+    """
+    items: Iterable[Record | Problem] = scan(path)
+    if split is not None:
+        items = _in_split(items, split, path)
+    return rows_of(items, row_type, file=path, header=header_line(path), scale=scale)
+
+
+def read_rows(
+    path: Path, row_type: type[RowT], *, split: str | None = None, scale: Scale | None = None
+) -> list[RowT]:
+    """All rows of a file; as ``iter_rows``."""
+    return list(iter_rows(path, row_type, split=split, scale=scale))
+
+
+def rows_of(
+    items: Iterable[Record | Problem],
+    row_type: type[RowT],
+    *,
+    file: Path | str,
+    header: int | None = None,
+    scale: Scale | None = None,
+) -> Iterator[RowT]:
+    """Validate records that come from anywhere; the first bad one raises ``DataError``.
+
+    Args:
+        items: as from ``tertium.data.tables.scan``.
+        row_type: what every row must be.
+        file: what to call their origin in a message.
+        header: the line that names the columns, if one line does for all.
+        scale: lowest and highest score allowed.
+    """
+    for item in _validated(items, row_type, file=str(file), header=header, scale=scale):
+        if isinstance(item, Problem):
+            raise DataError([item])
+        yield item
+
+
+def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
+    """Texts of a file, lazily, as they stand: text i belongs to row i of the file.
+
+    An empty line of a ``.txt`` file is an empty text here, and a problem to ``check_file``.
+
+    Args:
+        path: plain text, or a table with a column of texts.
+        column: its name; default: the first of ``Sentence.names("sentence")`` that is there.
+    """
+    wanted = Sentence.names("sentence") if column is None else (column.strip().lower(),)
+    for line, values in read_records(path):
+        name = next((name for name in wanted if name in values), None)
+        text = values.get(name) if name else None
+        if not isinstance(text, str):
+            value = None if text is None else str(text)
+            remedy = f"needs text in column {' or '.join(wanted)}; found: {', '.join(values)}"
+            raise DataError([Problem(str(path), line, name or wanted[0], value, remedy)])
+        yield text
+
+
+def check_file(path: Path, *, kind: str | None = None) -> Check:
+    """Read a whole file and list everything that is wrong with it.
+
+    Args:
+        path: file in one of the formats of ``tertium.data.tables``.
+        kind: a key of ``KINDS``; default: told from the columns and the first row.
+
+    Raises:
+        TertiumError: there is no such file, or no such format or kind.
+    """
+    if kind is not None and kind not in KINDS:
+        raise unknown_name("kind of file", kind, KINDS)
+    rows, problems = 0, list[Problem]()
+    try:
+        kind = kind or detect_kind(path)
+        items = scan(path)
+        for item in _validated(items, KINDS[kind], file=str(path), header=header_line(path)):
+            if isinstance(item, Problem):
+                problems.append(item)
+            else:
+                rows += 1
+    except DataError as error:
+        problems.extend(error.problems)
+    return Check(kind, rows, tuple(problems))
+
+
+def detect_kind(path: Path) -> str:
+    """The key of ``KINDS`` that the columns and the first sound row of a file speak for."""
+    if ending(path) == ".txt":
+        return "texts"
+    problems = list[Problem]()
+    for item in scan(path):
+        if isinstance(item, Record):
+            return _kind_of(item, path)
+        problems.append(item)
+    raise DataError(problems)
+
+
+def _kind_of(record: Record, path: Path) -> str:
+    columns = record.values
+    if not SentencePair.missing(columns):
+        if not ConditionalPair.missing(columns):
+            return "conditional"
+        return _kind_of_pair(columns)
+    for kind in ("triplets", "labelled", "texts"):
+        if not KINDS[kind].missing(columns):
+            return kind
+    remedy = "name the columns: sentence, or sentence1 and sentence2; see docs/how-to/data.md"
+    line = header_line(path)
+    where = record.line if line is None else line
+    raise DataError([Problem(str(path), where, "", ", ".join(columns), remedy)])
+
+
+def _kind_of_pair(columns: dict[str, Any]) -> str:
+    """A column called ``label`` may hold a grade, an NLI label or a class: look at its value."""
+    name = next((name for name in GradedPair.names("score") if name in columns), None)
+    value = str(columns.get(name or "gold_label", "")).strip().lower()
+    if value in _NLI_LABELS:
+        return "nli"
+    if name is None:
+        return "pairs"
+    return "labelled-pairs" if name == "label" and not _is_number(value) else "graded"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_split(
+    items: Iterable[Record | Problem], split: str, path: Path
+) -> Iterator[Record | Problem]:
+    seen: set[str] = set()
+    for item in items:
+        if isinstance(item, Record):
+            if "split" not in item.values:
+                found = ", ".join(item.values)
+                remedy = f"no such column, so no split '{split}'; name the file alone"
+                raise DataError([Problem(str(path), item.line, "split", found, remedy)])
+            seen.add(str(item.values["split"]))
+            if item.values["split"] != split:
+                continue
+        yield item
+    if split not in seen:
+        remedy = f"no row has this split; the file has: {', '.join(sorted(seen))}"
+        raise DataError([Problem(str(path), 0, "split", split, remedy)])
+
+
+def _validated(
+    items: Iterable[Record | Problem],
+    row_type: type[RowT],
+    *,
+    file: str,
+    header: int | None,
+    scale: Scale | None = None,
+) -> Iterator[RowT | Problem]:
+    header_seen = header is None
+    for item in items:
+        if isinstance(item, Problem):
+            yield item
+            continue
+        if not header_seen:
+            header_seen = True
+            absent = row_type.missing(item.values)
+            for field in absent:
+                yield _absent(row_type, field, item, file=file, line=header or 0)
+            if absent:
+                return
+        try:
+            yield row_type.model_validate(item.values, context=scale)
+        except ValidationError as error:
+            yield from _problems(error, row_type, item, file=file)
+
+
+def _problems(
+    error: ValidationError, row_type: type[Row], record: Record, *, file: str
+) -> Iterator[Problem]:
+    for detail in error.errors(include_url=False):
+        column = str(detail["loc"][0])
+        if detail["type"] == "missing":
+            yield _absent(row_type, column, record, file=file, line=record.line)
+        else:
+            value = None if detail["input"] is None else str(detail["input"])
+            remedy = _REMEDIES.get(detail["type"], detail["msg"])
+            yield Problem(file, record.line, column, value, remedy)
+
+
+def _absent(row_type: type[Row], field: str, record: Record, *, file: str, line: int) -> Problem:
+    names = ", ".join(row_type.names(field))
+    remedy = f"no such column among: {', '.join(record.values)}; call it one of: {names}"
+    return Problem(file, line, field, None, remedy)
+
+
+_NLI_LABELS = frozenset(get_args(get_args(NliLabel)[0]))

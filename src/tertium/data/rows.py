@@ -1,0 +1,176 @@
+"""One validated, frozen type per kind of row, with the column names that people use."""
+
+import math
+from collections.abc import Collection
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+)
+from pydantic_core import PydanticCustomError
+
+__all__ = [
+    "ConditionalPair",
+    "GradedPair",
+    "LabelledPair",
+    "LabelledText",
+    "NliPair",
+    "Pair",
+    "Row",
+    "RowT",
+    "Sentence",
+    "SentencePair",
+    "Triplet",
+]
+
+
+def _not_blank(text: str) -> str:
+    if not text or text.isspace():
+        raise PydanticCustomError("blank", "write some text, or remove the row")
+    return text
+
+
+def _within_scale(score: float, info: ValidationInfo) -> float:
+    """Compare with the data set's scale, which arrives as the validation context."""
+    if not math.isfinite(score):
+        raise PydanticCustomError("finite", "write a finite number, or remove the row")
+    if info.context is not None:
+        low, high = info.context
+        if not low <= score <= high:
+            raise PydanticCustomError(
+                "scale", "write a number from {low} to {high}", {"low": low, "high": high}
+            )
+    return score
+
+
+def _blank_is_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _hidden_is_none(value: Any) -> Any:
+    """C-STS writes -1 where it keeps the label of its test set to itself."""
+    return None if str(value).strip() in {"", "-1", "-1.0"} else value
+
+
+def _lower(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _names(*names: str) -> Any:
+    return Field(validation_alias=AliasChoices(*names))
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+Score = Annotated[float, AfterValidator(_within_scale)]
+Label = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(_not_blank)]
+NliLabel = Annotated[Literal["entailment", "neutral", "contradiction"], BeforeValidator(_lower)]
+
+_SENTENCE = ("sentence", "text", "sentences", "texts")
+_FIRST = (
+    *("sentence1", "sentence_1", "sentence_a", "text1", "text_1", "text_a"),
+    *("s1", "a", "premise", "question1"),
+)
+_SECOND = (
+    *("sentence2", "sentence_2", "sentence_b", "text2", "text_2", "text_b"),
+    *("s2", "b", "hypothesis", "question2"),
+)
+_SCORE = ("score", "similarity", "gold", "similarity_score", "relatedness_score", "rating", "label")
+
+
+class Row(BaseModel):
+    """Base of all rows: immutable, and blind to columns that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    @classmethod
+    def names(cls, field: str) -> tuple[str, ...]:
+        """Column names that ``field`` goes by, the preferred one first.
+
+        >>> LabelledText.names("label")
+        ('label', 'class', 'category')
+        """
+        alias = cls.model_fields[field].validation_alias
+        return tuple(map(str, alias.choices)) if isinstance(alias, AliasChoices) else (field,)
+
+    @classmethod
+    def missing(cls, columns: Collection[str]) -> list[str]:
+        """Required fields for which ``columns`` holds no name.
+
+        >>> GradedPair.missing(["a", "b", "colour"])
+        ['score']
+        """
+        return [
+            name
+            for name, field in cls.model_fields.items()
+            if field.is_required() and not any(known in columns for known in cls.names(name))
+        ]
+
+
+RowT = TypeVar("RowT", bound=Row)
+
+
+class Sentence(Row):
+    """One text."""
+
+    sentence: Annotated[Text, _names(*_SENTENCE)]
+
+
+class SentencePair(Row):
+    """Two texts, whatever else the file says about them."""
+
+    sentence1: Annotated[Text, _names(*_FIRST)]
+    sentence2: Annotated[Text, _names(*_SECOND)]
+
+
+class Pair(SentencePair):
+    """The user's own pair; the score may be left out."""
+
+    score: Annotated[Score | None, BeforeValidator(_blank_is_none), _names(*_SCORE)] = None
+
+
+class GradedPair(SentencePair):
+    """Two texts and how alike people found them; ``subset`` names the part of the set."""
+
+    score: Annotated[Score, _names(*_SCORE)]
+    subset: Annotated[str, _names("subset", "genre")] = ""
+
+
+class ConditionalPair(SentencePair):
+    """Two texts, a respect in which to compare them, and the grade, None where it is hidden."""
+
+    condition: Annotated[Text, _names("condition", "aspect", "respect")]
+    label: Annotated[
+        Score | None, BeforeValidator(_hidden_is_none), _names("label", *_SCORE[:-1])
+    ] = None
+
+
+class NliPair(SentencePair):
+    """Premise, hypothesis and what the one says about the other."""
+
+    label: Annotated[NliLabel, _names("label", "gold_label")]
+
+
+class LabelledPair(SentencePair):
+    """Two texts and the class they belong to."""
+
+    label: Annotated[Label, _names("label", "class", "category")]
+
+
+class LabelledText(Sentence):
+    """One text and the class it belongs to."""
+
+    label: Annotated[Label, _names("label", "class", "category")]
+
+
+class Triplet(Row):
+    """A text, one that means the same, and one that only looks like it."""
+
+    anchor: Annotated[Text, _names("anchor", "query", "sent0")]
+    positive: Annotated[Text, _names("positive", "sent1")]
+    hard_negative: Annotated[Text, _names("hard_negative", "negative", "hard_neg", "sent2")]

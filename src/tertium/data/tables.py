@@ -1,0 +1,244 @@
+"""Files to records, one at a time: TSV, CSV, JSONL, Parquet and plain text.
+
+Names of columns are compared without regard to case. Lines are counted from 1, the header
+included; a CSV record that spans several lines goes by its first. Text forms may be gzipped.
+"""
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from tertium.data.problems import DataError, Problem
+from tertium.errors import TertiumError, require
+
+__all__ = ["FORMATS", "Record", "ending", "header_line", "read_lines", "read_records", "scan"]
+
+
+class Record(NamedTuple):
+    """The values of one row by column name, and the line it starts on."""
+
+    line: int
+    values: dict[str, Any]
+
+
+class _Line(NamedTuple):
+    number: int
+    text: str  # without its line break
+    problem: Problem | None  # why the text cannot be trusted
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """Records of a file, lazily; the first fault raises ``DataError``."""
+    for item in scan(path):
+        if isinstance(item, Problem):
+            raise DataError([item])
+        yield item
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Lines of a UTF-8 text file without their line breaks; the first fault raises."""
+    for line in _lines(_existing(path)):
+        if line.problem:
+            raise DataError([line.problem])
+        yield line.text
+
+
+def scan(path: Path) -> Iterator[Record | Problem]:
+    """Records of a file and, in their places, the faults that kept some from being one.
+
+    Raises:
+        TertiumError: there is no such file, or its ending is not one of ``FORMATS``.
+        DataError: the file has no usable header.
+    """
+    items = FORMATS[ending(path)](_existing(path))
+    return _refuse_empty(items, path)
+
+
+def ending(path: Path) -> str:
+    """The key of ``FORMATS`` for a path.
+
+    >>> ending(Path("pairs.TSV.gz"))
+    '.tsv'
+    """
+    *_, before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)]
+    kind, zipped = (before, True) if last == ".gz" else (last, False)
+    if kind not in FORMATS or (zipped and kind == ".parquet"):
+        raise TertiumError(
+            f"{path}: the ending '{last}' says no format that tertium reads. "
+            f"Rename or convert it to one of: {', '.join(FORMATS)} (text also as .gz)."
+        )
+    return kind
+
+
+def header_line(path: Path) -> int | None:
+    """Where the file names its columns once for all rows: 1, 0 (Parquet), or None (nowhere)."""
+    return {".tsv": 1, ".csv": 1, ".parquet": 0}.get(ending(path))
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "no such file"
+        raise TertiumError(f"{path}: {what}. Check the path.")
+    return path
+
+
+def _refuse_empty(items: Iterable[Record | Problem], path: Path) -> Iterator[Record | Problem]:
+    empty = True
+    for item in items:
+        empty = False
+        yield item
+    if empty:
+        yield Problem(str(path), 0, "", None, "the file holds no rows; add some")
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.suffix.lower() == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    return path.open("rb")
+
+
+def _lines(path: Path) -> Iterator[_Line]:
+    """Decode line by line, so that a bad byte is known by its line and spoils no other."""
+    with _open(path) as stream:
+        try:
+            for number, raw in enumerate(stream, 1):
+                yield _decode(raw, number, path)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise TertiumError(f"{path}: broken gzip file ({error}). Fetch it again.") from error
+
+
+def _decode(raw: bytes, number: int, path: Path) -> _Line:
+    encoding = "utf-8-sig" if number == 1 else "utf-8"
+    problem = None
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        text = raw.decode(encoding, errors="replace")
+        byte = f"0x{raw[error.start]:02x}"
+        problem = Problem(str(path), number, "", byte, "not UTF-8; save the file as UTF-8")
+    if "\0" in text and not problem:
+        problem = Problem(str(path), number, "", "\0", "remove the NUL, or save the file as UTF-8")
+    return _Line(number, text.removesuffix("\n").removesuffix("\r"), problem)
+
+
+def _header(names: Sequence[str], path: Path, line: int) -> list[str]:
+    """Clean names of columns; without a usable header nothing below it can be read."""
+    clean = [name.strip().lower() for name in names]
+    for name in clean:
+        if not name:
+            remedy = "the first line must name every column, for example: sentence1 sentence2 score"
+            raise DataError([Problem(str(path), line, "", ", ".join(names), remedy)])
+        if clean.count(name) > 1:
+            raise DataError([Problem(str(path), line, name, name, "two columns share this name")])
+    return clean
+
+
+def _record(
+    header: list[str], fields: list[str], path: Path, line: int, *, quoting: str
+) -> Record | Problem:
+    if len(fields) == len(header):
+        return Record(line, dict(zip(header, fields, strict=True)))
+    if not any(fields):
+        return Problem(str(path), line, "", "", "remove the blank line")
+    remedy = f"the header names {len(header)} columns, this line has {len(fields)}; {quoting}"
+    return Problem(str(path), line, "", " | ".join(fields), remedy)
+
+
+def _tsv(path: Path) -> Iterator[Record | Problem]:
+    """Tab separated without quoting: a quotation mark is a character like any other."""
+    header: list[str] | None = None
+    for number, text, problem in _lines(path):
+        fields = text.split("\t")
+        if problem:
+            yield problem
+            if header is None:
+                return
+        elif header is None:
+            header = _header(fields, path, number)
+        else:
+            yield _record(header, fields, path, number, quoting="separate them by single tabs")
+
+
+def _csv(path: Path) -> Iterator[Record | Problem]:
+    """Comma separated; fields with commas, quotes or line breaks stand in double quotes."""
+    undecodable: list[Problem] = []
+
+    def lines() -> Iterator[str]:
+        for line in _lines(path):
+            if line.problem:
+                undecodable.append(line.problem)
+            yield f"{line.text}\n"
+
+    header: list[str] | None = None
+    reader = csv.reader(lines(), strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Problem(str(path), start, "", None, f"{error}; check the double quotes")
+            continue
+        if undecodable:
+            yield from undecodable
+            undecodable.clear()
+            if header is None:
+                return
+        elif header is None:
+            header = _header(fields, path, start)
+        else:
+            yield _record(header, fields, path, start, quoting="quote fields that hold commas")
+
+
+def _jsonl(path: Path) -> Iterator[Record | Problem]:
+    """One JSON object a line."""
+    for number, text, problem in _lines(path):
+        if problem:
+            yield problem
+            continue
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            yield Record(number, {name.strip().lower(): item for name, item in value.items()})
+        else:
+            remedy = 'write one JSON object a line, such as {"sentence1": "…", "sentence2": "…"}'
+            yield Problem(str(path), number, "", text, remedy)
+
+
+def _txt(path: Path) -> Iterator[Record | Problem]:
+    """One sentence a line, without header."""
+    for number, text, problem in _lines(path):
+        yield problem or Record(number, {"sentence": text})
+
+
+def _parquet(path: Path) -> Iterator[Record | Problem]:
+    require("scale", purpose="Reading Parquet", packages=("pyarrow",))
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            header = _header(file.schema_arrow.names, path, 0)
+            batches = file.iter_batches(batch_size=4096)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, row in enumerate(rows, 1):
+                yield Record(number, dict(zip(header, row.values(), strict=True)))
+    except (ArrowException, OSError) as error:
+        raise TertiumError(f"{path}: not a readable Parquet file ({error}).") from error
+
+
+FORMATS: dict[str, Callable[[Path], Iterator[Record | Problem]]] = {
+    ".tsv": _tsv,
+    ".csv": _csv,
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".parquet": _parquet,
+    ".txt": _txt,
+}
