@@ -1,7 +1,7 @@
 """Progress bars on standard error for whatever takes more than two seconds."""
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Never, TypeVar
 
 from tqdm import tqdm
 
@@ -10,7 +10,7 @@ __all__ = ["bar", "track"]
 T = TypeVar("T")
 
 
-def bar(*, total: int | None, label: str, unit: str, show: bool | None = None) -> "tqdm[None]":
+def bar(*, total: int | None, label: str, unit: str, show: bool | None = None) -> "tqdm[Never]":
     """A bar that appears after two seconds; ``show=None`` means only on a terminal."""
     return tqdm(
         total=total, desc=label, unit=unit, delay=2, disable=_disable(show=show), leave=False

@@ -1,0 +1,73 @@
+"""No network, one hypothesis profile, fast tests first."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.fakes import tiny_model
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+settings.register_profile("tertium", deadline=None, max_examples=30)
+settings.load_profile("tertium")
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("TERTIUM_DATA") or ROOT / ".." / "shared" / "data").resolve()
+
+_LOOPBACK = ("127.", "localhost", "::1")
+_connect = socket.socket.connect
+
+
+def _guarded_connect(self: socket.socket, address: object) -> object:
+    host = address[0] if isinstance(address, tuple) else "unix"
+    if isinstance(address, tuple) and not str(host).startswith(_LOOPBACK):
+        raise OSError(f"tests run without a network: {host}")
+    return _connect(self, address)  # type: ignore[arg-type]
+
+
+def _no_lookup(host: object, *args: object, **kwargs: object) -> object:
+    if str(host).startswith(_LOOPBACK):
+        return _getaddrinfo(host, *args, **kwargs)  # type: ignore[arg-type]
+    raise socket.gaierror(f"tests run without a network: {host}")
+
+
+_getaddrinfo = socket.getaddrinfo
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network() -> None:
+    socket.socket.connect = _guarded_connect  # type: ignore[method-assign, assignment]
+    socket.getaddrinfo = _no_lookup  # type: ignore[assignment]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["TERTIUM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The real benchmark sets, or a skip that says what is missing."""
+    if not DATA.is_dir():
+        pytest.skip(f"no benchmark data in {DATA} (set TERTIUM_DATA)")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("bert") / "tiny-bert")
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("roberta") / "tiny-roberta", "roberta")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fast tests first, so that a simple mistake shows within seconds."""
+    order = ("golden", "integration", "data", "slow")
+    items.sort(
+        key=lambda item: max((order.index(m) + 1 for m in order if m in item.keywords), default=0)
+    )
