@@ -1,0 +1,51 @@
+"""What every benchmark shares: data, timing, tables that are kept."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from tertium.evaluation.provenance import Provenance, current_command
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+START = time.perf_counter()
+
+
+def data_folder() -> Path:
+    """The benchmark sets: ``TERTIUM_DATA``, else ``../shared/data`` beside the repository."""
+    folder = Path(os.environ.get("TERTIUM_DATA") or ROOT / ".." / "shared" / "data")
+    if not folder.is_dir():
+        raise SystemExit(f"No benchmark data in {folder}: set TERTIUM_DATA.")
+    return folder
+
+
+def seconds(work: Callable[[], object], *, repeats: int = 3) -> float:
+    """Best of several timings."""
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def matmul_limit() -> float:
+    """Float32 multiply-adds a second that this machine reaches on one large product, times two."""
+    size = 1536
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    return 2 * size**3 / seconds(lambda: a @ b, repeats=8)
+
+
+def publish(name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a Markdown table and keep it under ``benchmarks/results``."""
+    rule = ["---", *("---:" for _ in header[1:])]
+    lines = ["| " + " | ".join(row) + " |" for row in [header, rule, *rows]]
+    command = f"python benchmarks/{current_command()}"
+    origin = Provenance(command, seed=0, seconds=time.perf_counter() - START)
+    text = "\n".join([f"# {title}", "", *lines, "", "```", str(origin), "```", ""])
+    print(text)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
