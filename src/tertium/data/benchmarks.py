@@ -24,7 +24,7 @@ from tertium.data.rows import (
 from tertium.errors import TertiumError, unknown_name
 from tertium.files import sha256
 
-__all__ = ["DATASETS", "Dataset", "Loaded", "TextForm", "find_folder", "load"]
+__all__ = ["DATASETS", "Dataset", "Loaded", "TextForm", "check_text", "find_folder", "load"]
 
 TextForm = Literal["senteval", "raw"]
 
@@ -97,8 +97,7 @@ def load(
     """
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
-    if text not in get_args(TextForm):
-        raise unknown_name("form of text", text, get_args(TextForm))
+    check_text(text)
     dataset = DATASETS[name]
     if split not in dataset.rows:
         raise unknown_name(f"split of {name}", split, dataset.rows)
@@ -112,6 +111,12 @@ def load(
             f"but {expected:,} are expected. Scores do not compare with published ones."
         )
     return loaded
+
+
+def check_text(text: str) -> None:
+    """Raise unless ``text`` is a form of text that sets come in."""
+    if text not in get_args(TextForm):
+        raise unknown_name("form of text", text, get_args(TextForm))
 
 
 def find_folder(explicit: Path | None = None) -> Path | None:

@@ -1,12 +1,13 @@
 """Which pairs two files share, whatever the order, case and punctuation."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tertium.data.readers import detect_kind, iter_rows
-from tertium.data.rows import SentencePair, Triplet
+from tertium.data.rows import Row, SentencePair, Triplet
 from tertium.errors import TertiumError
 
-__all__ = ["PairKey", "pair_key", "pair_keys", "parse_spec"]
+__all__ = ["PairKey", "holds_pairs", "keys_of", "pair_key", "pair_keys", "parse_spec"]
 
 PairKey = tuple[str, str]
 
@@ -28,20 +29,22 @@ def pair_keys(path: Path, *, split: str | None = None) -> frozenset[PairKey]:
         path: any file of pairs: graded, conditional, NLI, paraphrase, triplets, the user's own.
         split: only rows whose column ``split`` says this.
     """
-    kind = detect_kind(path)
-    if kind in {"texts", "labelled"}:
+    if not holds_pairs(path):
         raise TertiumError(
             f"{path}: holds single texts, not pairs. Name a file with columns sentence1, sentence2."
         )
-    if kind == "triplets":
-        return frozenset(
-            pair_key(row.anchor, other)
-            for row in iter_rows(path, Triplet, split=split)
-            for other in (row.positive, row.hard_negative)
-        )
-    return frozenset(
-        pair_key(row.sentence1, row.sentence2) for row in iter_rows(path, SentencePair, split=split)
-    )
+    row_type = Triplet if detect_kind(path) == "triplets" else SentencePair
+    return keys_of(iter_rows(path, row_type, split=split))
+
+
+def holds_pairs(path: Path) -> bool:
+    """Whether the rows of a file are pairs or triplets rather than single texts."""
+    return detect_kind(path) not in {"texts", "labelled"}
+
+
+def keys_of(rows: Iterable[Row]) -> frozenset[PairKey]:
+    """Keys of all pairs among ``rows``; a triplet counts as two pairs, a single text as none."""
+    return frozenset(key for row in rows for key in _row_keys(row))
 
 
 def parse_spec(spec: str) -> tuple[Path, str | None]:
@@ -56,6 +59,14 @@ def parse_spec(spec: str) -> tuple[Path, str | None]:
     if colon and len(file) > 1 and names_a_split and not Path(spec).exists():
         return Path(file), split
     return Path(spec), None
+
+
+def _row_keys(row: Row) -> Iterator[PairKey]:
+    if isinstance(row, SentencePair):
+        yield pair_key(row.sentence1, row.sentence2)
+    elif isinstance(row, Triplet):
+        yield pair_key(row.anchor, row.positive)
+        yield pair_key(row.anchor, row.hard_negative)
 
 
 def _letters(text: str) -> str:

@@ -84,7 +84,13 @@ def percentile_interval(samples: Vector, *, level: float = 0.95) -> Interval | N
 
 
 def two_sided_p(differences: Vector) -> float:
-    """Two-sided bootstrap p-value of "no difference", never below 2 / (samples + 1)."""
+    """Two-sided bootstrap p-value of "no difference", never below 2 / (samples + 1).
+
+    Samples without a defined difference are left out; NaN where none has one.
+    """
+    differences = differences[~np.isnan(differences)]
+    if not len(differences):
+        return float("nan")
     beyond = min((differences <= 0).sum(), (differences >= 0).sum())
     return float(min(1.0, 2 * (beyond + 1) / (len(differences) + 1)))
 

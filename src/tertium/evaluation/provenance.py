@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tertium.evaluation.leaks import Excluded
+
 __all__ = ["Provenance"]
 
 _LIBRARIES = ("tertium", "sentence-transformers", "transformers", "torch", "scipy", "scikit-learn")
@@ -16,11 +18,12 @@ _LIBRARIES = ("tertium", "sentence-transformers", "transformers", "torch", "scip
 
 @dataclass(frozen=True)
 class Provenance:
-    """Everything needed to make a figure again."""
+    """Everything needed to make a figure again, and what leak-free figures leave out."""
 
     command: str
     seed: int
     seconds: float
+    excluded: tuple[Excluded, ...] = ()
     date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     python: str = field(default_factory=platform.python_version)
     versions: dict[str, str] = field(default_factory=lambda: {n: version(n) for n in _LIBRARIES})
@@ -32,7 +35,9 @@ class Provenance:
 
     def __str__(self) -> str:
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
-        return (
+        excluded = ", ".join(map(str, self.excluded))
+        leak_free = f"leak-free: without the pairs of {excluded}\n" if excluded else ""
+        return leak_free + (
             f"{self.command}\nseed {self.seed}, {self.seconds:.1f} s, {self.date}, {self.machine}\n"
             f"Python {self.python}, {versions}"
         )

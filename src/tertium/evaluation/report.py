@@ -92,12 +92,15 @@ class Report:
     def save(self, path: Path) -> None:
         """Write JSON or Markdown, by the ending of ``path``."""
         markdown = path.suffix.lower() in (".md", ".markdown")
-        text = self.to_markdown() if markdown else json.dumps(self.to_json(), indent=2) + "\n"
+        text = self.to_markdown() if markdown else _json(self.to_json())
         with atomic_path(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
     def __getitem__(self, suite: str) -> SuiteResult:
-        return next(result for result in self.suites if result.suite == suite)
+        results = {result.suite: result for result in self.suites}
+        if suite not in results:
+            raise KeyError(f"no suite {suite!r} in this report, which has {', '.join(results)}")
+        return results[suite]
 
     def __str__(self) -> str:
         parts = []
@@ -105,6 +108,10 @@ class Report:
             header, *rows = suite.rows()
             parts += [f"{self.model} · {suite.suite}", _plain(header, rows), ""]
         return "\n".join([*parts, str(self.provenance)])
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
 def _task_rows(suite: SuiteResult) -> list[list[str]]:

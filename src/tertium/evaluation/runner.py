@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tertium.data.benchmarks import TextForm
-from tertium.data.overlap import pair_keys, parse_spec
-from tertium.errors import TertiumError
+from tertium.data.benchmarks import TextForm, check_text
+from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.context import Context, Memory
+from tertium.evaluation.leaks import find_excluded
 from tertium.evaluation.provenance import Provenance, current_command
 from tertium.evaluation.report import Report, SuiteResult, TaskResult
 from tertium.evaluation.tasks import TASKS, Outcome
@@ -42,29 +42,45 @@ def run(
         text: ``senteval`` or ``raw``.
         resamples: bootstrap samples; 0 for no intervals.
         seed: for bootstrap and folds.
-        exclude: files (``FILE`` or ``FILE:SPLIT``) whose pairs the leak-free figures leave out.
+        exclude: files (``FILE`` or ``FILE:SPLIT``) whose pairs the leak-free figures leave out, as
+            they do the pairs of the sets that the model's own card lists (``training_data``).
         baseline: a model to test against with a paired bootstrap.
         command: what the provenance names (default: this process's command line).
         progress: show bars; by default on a terminal.
     """
     start = time.perf_counter()
-    if baseline is not None and not resamples:
-        raise TertiumError("A baseline is tested by bootstrap: resamples must be above 0.")
-    specs = [parse_spec(spec) for spec in exclude]
+    check_text(text)
+    _check_suites(suites)
+    if resamples < 0 or (baseline is not None and not resamples):
+        least = "0" if baseline is None else "1, for a baseline is tested by bootstrap"
+        raise TertiumError(f"resamples is {resamples}; it must be at least {least}.")
+    excluded, keys = find_excluded(exclude, getattr(model, "training_data", ()), folder=folder)
     context = Context(
         memory=Memory(model, progress=progress),
         folder=folder,
         text=text,
         resamples=resamples,
         seed=seed,
-        excluded=frozenset().union(*(pair_keys(p, split=s) for p, s in specs)) if specs else None,
+        excluded=keys if excluded else None,
         baseline=None if baseline is None else Memory(baseline, progress=progress),
     )
     results = tuple(_run_suite(suite, names, context) for suite, names in suites.items())
-    seconds = time.perf_counter() - start
-    return Report(
-        model.name, results, Provenance(command or current_command(), seed, round(seconds, 2))
-    )
+    seconds = round(time.perf_counter() - start, 2)
+    provenance = Provenance(command or current_command(), seed, seconds, excluded)
+    return Report(model.name, results, provenance)
+
+
+def _check_suites(suites: Mapping[str, Sequence[str]]) -> None:
+    for suite, names in suites.items():
+        for name in names:
+            if name not in TASKS:
+                raise unknown_name("task", name, TASKS)
+        headlines = {TASKS[name].headline for name in names}
+        if len(headlines) != 1:
+            raise TertiumError(
+                f"Suite '{suite}' must hold tasks of one headline figure, "
+                f"not {', '.join(sorted(headlines)) or 'none'}. Make it several suites."
+            )
 
 
 def _run_suite(suite: str, names: Sequence[str], context: Context) -> SuiteResult:

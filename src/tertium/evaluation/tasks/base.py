@@ -10,7 +10,7 @@ from tertium.data.benchmarks import Loaded
 from tertium.evaluation.context import Context
 from tertium.evaluation.metrics import percentile_interval, two_sided_p
 
-__all__ = ["Outcome", "Task", "compare_samples", "hundred", "interval"]
+__all__ = ["Outcome", "Task", "compare_samples", "defined", "hundred", "interval"]
 
 Samples = NDArray[np.float64]
 
@@ -48,9 +48,14 @@ class Task(Protocol):
         ...
 
 
+def defined(value: float) -> float | None:
+    """The value itself; None for NaN, which JSON does not know."""
+    return None if np.isnan(value) else float(value)
+
+
 def hundred(value: float) -> float | None:
     """A correlation or accuracy times 100; None for NaN, which JSON does not know."""
-    return None if np.isnan(value) else 100.0 * float(value)
+    return defined(100.0 * value)
 
 
 def interval(samples: Samples) -> list[float] | None:
@@ -66,5 +71,5 @@ def compare_samples(name: str, value: float, difference: float, samples: Samples
         "value": hundred(value),
         "difference": hundred(difference),
         "interval": interval(samples),
-        "p_value": two_sided_p(samples),
+        "p_value": defined(two_sided_p(samples)),
     }

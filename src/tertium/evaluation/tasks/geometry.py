@@ -6,7 +6,7 @@ import torch
 
 from tertium.data import benchmarks
 from tertium.evaluation.context import Context
-from tertium.evaluation.tasks.base import Outcome
+from tertium.evaluation.tasks.base import Outcome, defined
 from tertium.functional import alignment, anisotropy, effective_rank, uniformity
 
 __all__ = ["GeometryTask"]
@@ -31,11 +31,14 @@ class GeometryTask:
         second = torch.from_numpy(context.memory.embed([row.sentence2 for row in data.rows]))
         positive = torch.tensor([row.score > 4 for row in data.rows])
         everything = torch.nn.functional.normalize(torch.cat([first, second]).double(), dim=1)
+        measures = {
+            "alignment": alignment(first[positive].double(), second[positive].double()),
+            "uniformity": uniformity(everything),
+            "anisotropy": anisotropy(everything),
+            "effective_rank": effective_rank(everything),
+        }
         values = {
-            "alignment": alignment(first[positive].double(), second[positive].double()).item(),
-            "uniformity": uniformity(everything).item(),
-            "anisotropy": anisotropy(everything).item(),
-            "effective_rank": effective_rank(everything).item(),
+            **{name: defined(value.item()) for name, value in measures.items()},
             "dimension": context.memory.model.dimension,
             "positives": int(positive.sum()),
             "sentences": len(everything),

@@ -1,0 +1,87 @@
+"""Which pairs a model may have seen: those of its card, and those of files the user names."""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tertium.data import benchmarks
+from tertium.data.overlap import PairKey, holds_pairs, keys_of, pair_keys, parse_spec
+from tertium.errors import TertiumError
+from tertium.manifest import TrainingData
+
+__all__ = ["Excluded", "find_excluded"]
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A set whose pairs the leak-free figures leave out.
+
+    Attributes:
+        name: of the benchmark or file.
+        split: the part of it, or None for all.
+        use: ``training`` or ``selection`` as the model's card says, or ``named`` by the user.
+        pairs: how many distinct pairs it holds.
+    """
+
+    name: str
+    split: str | None
+    use: str
+    pairs: int
+
+    def __str__(self) -> str:
+        part = f" {self.split}" if self.split else ""
+        return f"{self.name}{part} ({self.use}, {self.pairs:,} pairs)"
+
+
+def find_excluded(
+    exclude: Iterable[str], training_data: Iterable[TrainingData], *, folder: Path | None
+) -> tuple[tuple[Excluded, ...], frozenset[PairKey]]:
+    """The sets to leave out and the keys of all their pairs.
+
+    Args:
+        exclude: ``FILE`` or ``FILE:SPLIT``, which must exist and hold pairs.
+        training_data: what the model's card lists; plain sentences are passed over, and what is
+            not at hand is named in a warning.
+        folder: benchmark folder.
+    """
+    found = [*_named(exclude), *_on_card(training_data, folder)]
+    return tuple(entry for entry, _ in found), frozenset().union(*(keys for _, keys in found))
+
+
+def _named(exclude: Iterable[str]) -> Iterator[tuple[Excluded, frozenset[PairKey]]]:
+    for path, split in map(parse_spec, exclude):
+        keys = pair_keys(path, split=split)
+        yield Excluded(str(path), split, "named", len(keys)), keys
+
+
+def _on_card(
+    training_data: Iterable[TrainingData], folder: Path | None
+) -> Iterator[tuple[Excluded, frozenset[PairKey]]]:
+    for data in training_data:
+        try:
+            keys = _keys(data, folder)
+        except TertiumError as error:
+            warnings.warn(
+                f"The model's card lists {data.name}, which is not at hand, so the leak-free "
+                f"figures may still count its pairs: {error}",
+                stacklevel=2,
+            )
+            continue
+        if keys:
+            yield Excluded(data.name, data.split, data.use, len(keys)), keys
+
+
+def _keys(data: TrainingData, folder: Path | None) -> frozenset[PairKey]:
+    if data.name not in benchmarks.DATASETS:
+        path = Path(data.name)
+        if not path.is_file():
+            raise TertiumError("no such file or benchmark set.")
+        return pair_keys(path, split=data.split) if holds_pairs(path) else frozenset()
+    known = benchmarks.DATASETS[data.name].rows
+    whole = ["all"] if "all" in known else list(known)
+    parts = (
+        benchmarks.load(data.name, split=split, folder=folder)
+        for split in ([data.split] if data.split else whole)
+    )
+    return frozenset().union(*(keys_of(part.rows) for part in parts))

@@ -1,0 +1,109 @@
+import importlib.util
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tertium.errors import MissingExtraError, TertiumError
+from tertium.evaluation import run
+from tertium.evaluation.mteb import LOCAL_TASKS, MtebEncoder, run_mteb
+from tertium.manifest import TrainingData
+from tests.conftest import ROOT
+from tests.evaluation.conftest import Folder, Placed, by_angle
+from tests.evaluation.test_runner import IN_SICK
+from tests.fakes import HashEncoder
+
+
+def test_it_is_an_mteb_encoder_and_nothing_else() -> None:
+    from mteb.models import CrossEncoderProtocol, EncoderProtocol, SearchProtocol
+
+    model = HashEncoder("mine")
+    model.training_data = (  # type: ignore[attr-defined]
+        TrainingData(name="STS-B", split="train"),
+        TrainingData(name="own.tsv"),
+    )
+    encoder = MtebEncoder(model)
+    assert isinstance(encoder, EncoderProtocol)
+    assert not isinstance(encoder, CrossEncoderProtocol | SearchProtocol)
+    meta = encoder.mteb_model_meta
+    assert (meta.name, meta.embed_dim) == ("tertium/mine", 16)
+    assert meta.training_datasets == {"STSBenchmark", "own.tsv"}
+    assert MtebEncoder(HashEncoder("org/name")).mteb_model_meta.name == "org/name"
+
+
+def test_similarity_is_the_cosine() -> None:
+    encoder = MtebEncoder(HashEncoder())
+    first, second = np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[4.0, 3.0], [1.0, 0.0]])
+    assert encoder.similarity(first, second).numpy() == pytest.approx(
+        np.array([[0.96, 0.6], [0.0, 0.0]])
+    )
+    assert encoder.similarity_pairwise(first, second).numpy() == pytest.approx([0.96, 0.0])
+    assert encoder.similarity_pairwise(first[0], second[0]).numpy() == pytest.approx([0.96])
+
+
+def test_local_data_give_our_own_score(folder: Folder) -> None:
+    folder.all_sts(IN_SICK)
+    rows = [("train", 5, "A 0", "b 85"), *(("test", *row) for row in IN_SICK)]
+    folder.write("sick_raw.tsv", "split score sentence1 sentence2", rows)
+    model = Placed(by_angle)
+    with pytest.warns(UserWarning, match="superseded by 'STSBenchmark.v2'"):
+        found = run_mteb(model, LOCAL_TASKS, folder=folder.path)
+    assert list(found) == list(LOCAL_TASKS)
+    ours = run(model, {"sts": ["STS-B"]}, folder=folder.path, text="raw", resamples=0)["sts"]
+    entry = found["STSBenchmark"]
+    assert entry["main_score"] == pytest.approx(ours.average["average"])
+    assert entry["scores"] == {"test": {"default": entry["main_score"]}}
+    assert entry["metric"] == "cosine_spearman"
+    assert entry["protocol"].startswith("MTEB 2.")
+    assert entry["data"].startswith("10 pairs, raw text, ")
+    assert found["SICK-R"]["data"].startswith("11 all pairs, raw text, ")
+    assert found["SICK-R"]["main_score"] < entry["main_score"]
+
+
+def test_other_tasks_are_left_to_mteb(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mteb
+    from datasets import Dataset, DatasetDict
+
+    def load_data(self: Any, **options: Any) -> None:
+        rows = {"sentence1": ["A 0"] * 3, "sentence2": ["b 1", "b 2", "b 3"], "score": [2, 3, 1]}
+        self.dataset = DatasetDict(test=Dataset.from_dict(rows))
+        self.data_loaded = True
+
+    monkeypatch.setattr(type(mteb.get_task("BIOSSES")), "load_data", load_data)
+    found = run_mteb(Placed(by_angle), ["BIOSSES"], folder=folder.path)["BIOSSES"]
+    assert found["main_score"] == pytest.approx(50)
+    assert found["data"] == "as MTEB loads it"
+
+
+def test_an_unknown_task_gets_a_suggestion(folder: Folder) -> None:
+    with pytest.raises(
+        TertiumError, match=r"'STSBenchmrk' not found. Did you mean: 'STSBenchmark'"
+    ):
+        run_mteb(HashEncoder(), ["STSBenchmrk"], folder=folder.path)
+
+
+def test_without_mteb_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "mteb" else find(name)
+    )
+    with pytest.raises(MissingExtraError, match=r"needs mteb.*pip install 'tertium\[mteb\]'"):
+        run_mteb(HashEncoder(), ["STS12"])
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_the_snippet_gives_the_published_score(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERTIUM_DATA", str(data_folder))
+    monkeypatch.setattr(sys, "argv", ["mteb.py"])
+    path = ROOT / "docs" / "snippets" / "mteb.py"
+    assert path.read_text() in (ROOT / "docs" / "how-to" / "mteb.md").read_text()
+    runpy.run_path(str(path))
+    out = capsys.readouterr().out
+    assert float(out.split()[0]) == pytest.approx(78.99, abs=0.03)
+    assert "1,186 pairs, raw text" in out
