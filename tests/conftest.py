@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 from tests.fakes import tiny_model
@@ -12,6 +13,7 @@ from tests.fakes import tiny_model
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 settings.register_profile("tertium", deadline=None, max_examples=30)
 settings.load_profile("tertium")
+torch.set_num_threads(1)  # tiny models: threads would only wait for each other
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("TERTIUM_DATA") or ROOT / ".." / "shared" / "data").resolve()

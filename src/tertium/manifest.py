@@ -1,5 +1,6 @@
 """``tertium.json``: what a saved model folder says about itself."""
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -46,19 +47,16 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = folder / FILE_NAME
     if not path.exists():
         return None
+    content = path.read_text(encoding="utf-8")
+    _check_format(path, content)
     try:
-        manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+        manifest = Manifest.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise TertiumError(
             f"{path}: {where}: {first['msg']}. Save the model again with tertium {_VERSION}."
         ) from error
-    if manifest.format > FORMAT:
-        raise TertiumError(
-            f"{path}: format {manifest.format} was written by tertium {manifest.tertium}; this is "
-            f"{_VERSION}, which reads up to format {FORMAT}. Upgrade tertium."
-        )
     return manifest
 
 
@@ -66,3 +64,17 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``tertium.json`` into ``folder``, whole or not at all."""
     with atomic_path(folder / FILE_NAME) as temporary:
         temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def _check_format(path: Path, content: str) -> None:
+    """A newer format may differ in anything, so it is looked for before all else."""
+    try:
+        fields = json.loads(content)
+    except ValueError:
+        return
+    newer = fields.get("format") if isinstance(fields, dict) else None
+    if isinstance(newer, int) and newer > FORMAT:
+        raise TertiumError(
+            f"{path}: format {newer} was written by tertium {fields.get('tertium', 'unknown')}; "
+            f"this is {_VERSION}, which reads up to format {FORMAT}. Upgrade tertium."
+        )

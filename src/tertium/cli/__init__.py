@@ -1,11 +1,12 @@
 """The command line: one thin function per command, heavy imports inside them."""
 
+import io
 import sys
 import warnings
 
 import typer
 
-from tertium.cli import compare, data, doctor, encode, evaluate, models, score
+from tertium.cli import compare, data, doctor, encode, evaluate, models, score, sweep, train
 from tertium.cli.output import note, show_warning
 from tertium.errors import TertiumError
 
@@ -23,6 +24,9 @@ app.command()(compare.compare)
 app.command()(score.score)
 app.command()(encode.encode)
 app.command()(evaluate.evaluate)
+app.command()(train.train)
+app.command()(train.recipes)
+app.command()(sweep.sweep)
 app.command()(models.models)
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)
@@ -42,6 +46,9 @@ def _options(
 def main() -> None:
     """Run a command: 0 for success, 2 for what the user can mend, 130 when interrupted."""
     warnings.showwarning = show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what cannot be shown must not stop the answer
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except TertiumError as error:
@@ -53,3 +60,6 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # no such folder, no permission, no space
+        note(f"error: {error}")
+        sys.exit(2)

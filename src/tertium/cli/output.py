@@ -14,7 +14,12 @@ JSON = typer.Option(False, "--json", help="Print JSON on standard output.")
 
 def emit(value: Any) -> None:
     """Print one JSON document."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:  # a narrow terminal, or an argument that was no text
+        text = json.dumps(value, allow_nan=False, indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def note(message: str) -> None:

@@ -231,7 +231,7 @@ class Encoder:
             [texts] if isinstance(texts, str) else _checked(texts),
             normalize=normalize,
             prompt=self._prompt() if prompt is None else prompt,
-            budget=token_budget or _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET),
+            budget=self._default_budget() if token_budget is None else token_budget,
             progress=progress,
         )
         result = rows[0] if single else rows
@@ -245,15 +245,18 @@ class Encoder:
         Takes the options of :meth:`encode` (except ``output``). Repeated texts are encoded once
         within a window.
         """
+        start = 0
         for chunk in _chunks(texts, window):
-            yield from self.encode(chunk, **options)
+            yield from self.encode(_checked(chunk, start=start), **options)
+            start += len(chunk)
 
     def score(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
         pairs = list(pairs)
+        for index, pair in enumerate(pairs):
+            if isinstance(pair, str) or len(pair) != 2:
+                raise TertiumError(f"pairs[{index}] is {pair!r}, not a pair of two texts.")
         flat = [text for pair in pairs for text in pair]
-        if len(flat) != 2 * len(pairs):
-            raise TertiumError("score takes pairs: every item must hold exactly two texts.")
         rows = self.encode(flat, output="torch", **options)
         return cosine_pairs(rows[0::2], rows[1::2]).cpu().numpy()
 
@@ -273,7 +276,7 @@ class Encoder:
                 the end); all others use the fused kernel.
         """
         depth = int(self.backbone.config.num_hidden_layers)
-        layers = tuple(layer % depth if -depth <= layer else layer for layer in attention_layers)
+        layers = tuple(x % depth if -depth <= x < depth else x for x in attention_layers)
         if layers:
             with capture_attention(self.backbone, layers) as captured:
                 out = self._forward(features)
@@ -327,10 +330,11 @@ class Encoder:
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = torch.empty(len(ids), self.dimension, device=self.device)
         extra = self._prompt_features(prompt)
+        batches = token_budget_batches(lengths, budget=budget)
         was_training = self.model.training
         self.model.eval()
         with bar(total=len(ids), label="encoding", unit="text", show=progress) as shown:
-            for batch in token_budget_batches(lengths, budget=budget):
+            for batch in batches:
                 out = self._forward({**self._padded(ids, batch), **extra})["sentence_embedding"]
                 result[torch.from_numpy(batch)] = out.to(result.dtype)
                 shown.update(len(batch))
@@ -381,6 +385,9 @@ class Encoder:
         """A backbone shared by several poolings shows all its layers only to those that mix."""
         self.backbone.config.output_hidden_states = self.pooling in LAYER_MIXES
 
+    def _default_budget(self) -> int:
+        return _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET)
+
     def _prompt(self) -> str:
         return self.model.prompts.get(self.model.default_prompt_name or "") or ""
 
@@ -392,9 +399,9 @@ class Encoder:
         return {"prompt_length": len(ids) - (ids[-1] in self.tokenizer.all_special_ids)}
 
 
-def _checked(texts: Sequence[str]) -> list[str]:
+def _checked(texts: Sequence[str], *, start: int = 0) -> list[str]:
     texts = list(texts)
-    for index, text in enumerate(texts):
+    for index, text in enumerate(texts, start):
         if not isinstance(text, str):
             raise TypeError(f"texts[{index}] is {type(text).__name__} ({text!r}), not a string.")
     return texts

@@ -64,14 +64,19 @@ def load(
     kind = manifest.kind if manifest else Kind.ENCODER
     if kind not in ENCODERS:
         raise TertiumError(f"{folder / FILE_NAME}: this version cannot load the kind '{kind}'.")
-    return ENCODERS[kind].load(
-        folder,
-        name=str(name),
-        pooling=None if pooling is None else _pooling(pooling),
-        device=device,
-        max_length=max_length,
-        trust_remote_code=trust_remote_code,
-    )
+    chosen = None if pooling is None else _pooling(pooling)
+    try:
+        return ENCODERS[kind].load(
+            folder,
+            name=str(name),
+            pooling=chosen,
+            device=device,
+            max_length=max_length,
+            trust_remote_code=trust_remote_code,
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error
 
 
 def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Path:

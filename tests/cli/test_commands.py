@@ -1,0 +1,270 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import tertium
+from tertium.cli import app
+from tertium.data import samples
+from tertium.encoders.embedded import SHA256
+from tests.cli.conftest import Run
+
+pytestmark = pytest.mark.integration
+
+COMMANDS = ["compare", "score", "encode", "evaluate", "models", "data check", "doctor"]
+
+
+def registered(group: typer.Typer, prefix: str = "") -> set[str]:
+    names = {
+        prefix + (command.name or command.callback.__name__)
+        for command in group.registered_commands
+        if command.callback
+    }
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        names |= registered(inner.typer_instance, f"{prefix}{inner.name} ")
+    return names
+
+
+def test_every_command_is_tested_here() -> None:
+    assert registered(app) >= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", sorted(registered(app)))
+def test_every_command_has_json_and_an_example(command: str) -> None:
+    result = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}).invoke(
+        app, [*command.split(), "--help"]
+    )
+    assert result.exit_code == 0
+    assert "--json" in result.stdout
+    assert f"Example: tertium {command}" in result.stdout
+
+
+def test_the_version(run: Run) -> None:
+    assert run("--version").out.strip() == tertium.__version__
+
+
+# compare
+
+
+def test_compare_in_json(run: Run, tiny_bert: Path) -> None:
+    ran = run("compare", "the cat", "the dog", "the cat", "-m", tiny_bert, "--json")
+    assert ran.code == 0
+    pairs = json.loads(ran.out)["pairs"]
+    assert json.loads(ran.out).keys() == {"pairs"}
+    assert [(pair["a"], pair["b"]) for pair in pairs] == [
+        ("the cat", "the dog"),
+        ("the cat", "the cat"),
+    ]
+    expected = tertium.load(tiny_bert).score([("the cat", "the dog"), ("the cat", "the cat")])
+    for pair, score in zip(pairs, expected, strict=True):
+        assert list(pair) == ["a", "b", "condition", "score", "scale", "cosine"]
+        assert pair["condition"] is None
+        assert pair["scale"] == [-1.0, 1.0]
+        assert pair["score"] == pair["cosine"] == pytest.approx(float(score), abs=1e-6)
+
+
+def test_compare_for_people_ranks(run: Run, tiny_bert: Path) -> None:
+    ran = run("compare", "the cat", "x y z", "the cat", "[bold]the[/bold]", "-m", tiny_bert)
+    assert ran.code == 0
+    lines = [line for line in ran.out.splitlines() if line[:1] in "-01" and line]
+    values = [float(line.split()[0]) for line in lines]
+    assert len(values) == 3
+    assert values == sorted(values, reverse=True)
+    assert "[bold]the[/bold]" in ran.out  # the user's text is no markup
+
+
+def test_a_long_text_is_a_note_on_standard_error(run: Run, tiny_bert: Path) -> None:
+    ran = run("compare", "a " * 100, "b", "-m", tiny_bert, "--json")
+    assert ran.code == 0
+    json.loads(ran.out)
+    assert ran.err == (
+        "note: 1 of 2 distinct texts had more than 64 tokens; only the beginning was read.\n"
+    )
+
+
+# encode and score
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_encode(run: Run, tiny_bert: Path, tmp_path: Path, normalize: bool) -> None:
+    texts = ["the cat", "a dog", "the cat"]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    output = tmp_path / "vectors.npy"
+    flags = ["--normalize"] if normalize else []
+    ran = run("encode", tmp_path / "texts.txt", "-o", output, "-m", tiny_bert, "--json", *flags)
+    assert ran.code == 0
+    assert json.loads(ran.out) == {"output": str(output), "rows": 3, "dimension": 32}
+    expected = tertium.load(tiny_bert).encode(texts, normalize=normalize)
+    np.testing.assert_allclose(np.load(output), expected, atol=1e-6)
+
+
+def test_encode_a_column(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
+    ran = run(
+        "encode", samples.PAIRS, "--column", "sentence2", "-o", tmp_path / "v.npy", "-m", tiny_bert
+    )
+    assert (ran.code, ran.out) == (0, "")
+    assert "vectors of width 32" in ran.err
+    expected = tertium.load(tiny_bert).encode([row.sentence2 for row in samples.sample_pairs()])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+
+
+def test_score(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
+    output = tmp_path / "scored.jsonl"
+    ran = run("score", samples.PAIRS, "-o", output, "-m", tiny_bert, "--json")
+    assert ran.code == 0
+    rows = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    assert json.loads(ran.out) == {"output": str(output), "rows": len(rows), "scale": [-1.0, 1.0]}
+    pairs = [(row.sentence1, row.sentence2) for row in samples.sample_pairs()]
+    expected = tertium.load(tiny_bert).score(pairs)
+    assert [(row["sentence1"], row["sentence2"]) for row in rows] == pairs
+    np.testing.assert_allclose([row["similarity"] for row in rows], expected, atol=1e-5)
+
+
+# evaluate
+
+
+def test_evaluate_in_json(run: Run, tiny_bert: Path, small_data: Path, tmp_path: Path) -> None:
+    ran = run(
+        *("evaluate", tiny_bert, "--suite", "sts,geometry", "--data", small_data),
+        *("--bootstrap", 20, "--json", "-o", tmp_path / "report.md"),
+    )
+    assert ran.code == 0, ran.err
+    report = json.loads(ran.out)
+    assert report.keys() == {"model", "results", "provenance"}
+    assert report["model"] == str(tiny_bert)
+    sts = report["results"]["sts"]
+    assert list(sts["tasks"]) == [*(f"STS{year}" for year in range(12, 17)), "STS-B", "SICK-R"]
+    for task in sts["tasks"].values():
+        assert -100 <= task["interval"][0] <= task["spearman"] <= task["interval"][1] <= 100
+        assert task["pairs"] == len(samples.sample_pairs())
+    spearmans = [task["spearman"] for task in sts["tasks"].values()]
+    assert sts["average"] == pytest.approx(np.mean(spearmans))
+    assert {"alignment", "uniformity", "anisotropy", "effective_rank"} <= set(
+        report["results"]["geometry"]
+    )
+    assert "rows in" in ran.err  # small sets are announced, but not on standard output
+    assert "STS-B" in (tmp_path / "report.md").read_text("utf-8")
+
+
+def test_evaluate_several_poolings(run: Run, tiny_bert: Path, small_data: Path) -> None:
+    ran = run(
+        *("evaluate", tiny_bert, "--data", small_data, "--bootstrap", 0),
+        *("--pooling", "cls,mean", "--json"),
+    )
+    assert ran.code == 0, ran.err
+    poolings = json.loads(ran.out)["poolings"]
+    assert list(poolings) == ["cls", "mean"]
+    assert poolings["cls"]["sts"]["average"] != poolings["mean"]["sts"]["average"]
+
+
+@pytest.mark.data
+def test_evaluate_on_the_real_sets(run: Run, tiny_bert: Path, data_folder: Path) -> None:
+    ran = run("evaluate", tiny_bert, "--suite", "geometry", "--data", data_folder, "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["results"]["geometry"]["positives"] > 100
+    assert "rows in" not in ran.err
+
+
+# models, data check, doctor
+
+
+def test_models(run: Run) -> None:
+    models = json.loads(run("models", "--json").out)["models"]
+    assert models[0]["name"] == "default"
+    assert models[0].keys() == {"name", "kind", "summary", "folder", "problem"}
+    assert Path(models[0]["folder"]).is_dir() and models[0]["problem"] is None
+    assert "default" in run("models").out
+
+
+def test_data_check_of_a_good_file(run: Run) -> None:
+    ran = run("data", "check", samples.PAIRS, "--json")
+    assert ran.code == 0
+    found = json.loads(ran.out)
+    assert found["rows"] == len(samples.sample_pairs())
+    assert (found["kind"], found["problems"]) == ("graded", [])
+    assert "no problems" in run("data", "check", samples.PAIRS).out
+
+
+def test_data_check_lists_every_bad_row(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.tsv"
+    file.write_text("score\tsentence1\tsentence2\n5\ta\tb\nhigh\ta\tb\n3\ta\tb\nlow\tc\td\n")
+    ran = run("data", "check", file, "--json")
+    assert ran.code == 2
+    found = json.loads(ran.out)
+    assert found["rows"] == 2
+    assert [(p["line"], p["column"], p["value"]) for p in found["problems"]] == [
+        (3, "score", "high"),
+        (5, "score", "low"),
+    ]
+    assert all(problem["remedy"] for problem in found["problems"])
+    assert run("data", "check", file).code == 2
+
+
+@pytest.mark.data
+def test_data_check_of_a_real_file(run: Run, data_folder: Path) -> None:
+    ran = run("data", "check", data_folder / "sts16.tsv", "--json")
+    assert (ran.code, json.loads(ran.out)["rows"]) == (0, 1186)
+
+
+def test_doctor(run: Run, small_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERTIUM_DATA", str(small_data))
+    report = json.loads(run("doctor", "--json").out)
+    assert report.keys() == {
+        *("python", "packages", "machine", "extras", "model", "data", "cache"),
+    }
+    assert report["packages"]["tertium"] == tertium.__version__
+    assert SHA256 in report["model"]["sha256"]
+    assert report["data"]["sets"] == [
+        *("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"),
+    ]
+    assert report["machine"]["threads"] >= 1
+    assert str(small_data.name) in run("doctor").out.replace("\n", "").replace(" ", "")
+
+
+# What the user can mend
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "a", "b", "-m", "nobody/nothing"], "nobody/nothing"),
+        (["compare", "a", "b", "-m", "./nothing"], "no folder"),
+        (["encode", "missing.txt", "-o", "out.npy", "-m", "TINY"], "missing.txt"),
+        (["encode", "texts.txt", "-o", "out.txt", "-m", "TINY"], ".npy or .parquet"),
+        (["encode", "texts.txt", "-o", "texts.txt/out.npy", "-m", "TINY"], "texts.txt"),
+        (["encode", "texts.txt", "-o", "folder.npy", "-m", "TINY"], "folder.npy"),
+        (["score", "missing.tsv", "-o", "out.tsv", "-m", "TINY"], "missing.tsv"),
+        (["score", "texts.txt", "-o", "out.tsv", "-m", "TINY"], "texts.txt"),
+        (["evaluate", "TINY", "--suite", "tranfer"], "Did you mean 'transfer'?"),
+        (["evaluate", "TINY", "--pooling", "men"], "Did you mean 'mean'?"),
+        (["evaluate", "TINY", "--data", "nowhere"], "nowhere"),
+        (["evaluate", "TINY", "--data", "DATA", "--text", "upper"], "upper"),
+        (["data", "check", "missing.tsv"], "missing.tsv"),
+        (["compare", "a"], "Usage"),
+        (["compere"], "No such command"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_user_errors_are_a_sentence_and_exit_code_2(
+    run: Run,
+    tiny_bert: Path,
+    small_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("a\n")
+    Path("folder.npy").mkdir()
+    named = {"TINY": str(tiny_bert), "DATA": str(small_data)}
+    ran = run(*(named.get(argument, argument) for argument in arguments))
+    assert ran.code == 2
+    assert ran.out == ""
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.npy", "texts.txt"]
