@@ -28,13 +28,13 @@ class HashEncoder:
         self.scale = (-1.0, 1.0)
         self.seen: list[str] = []
 
-    def encode(self, texts: Sequence[str], *, progress: bool | None = None) -> np.ndarray:
+    def encode(self, texts: Sequence[str], **options: Any) -> np.ndarray:
         self.seen.extend(texts)
         return np.array([self._vector(text) for text in texts], np.float32).reshape(
             len(texts), self.dimension
         )
 
-    def score(self, pairs: Iterable[TextPair], *, progress: bool | None = None) -> np.ndarray:
+    def score(self, pairs: Iterable[TextPair], **options: Any) -> np.ndarray:
         u, v = (self.encode(list(side)) for side in zip(*pairs, strict=True))
         return np.asarray((u * v).sum(1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1))
 
@@ -44,7 +44,7 @@ class HashEncoder:
         return np.random.default_rng(seed).standard_normal(self.dimension)
 
 
-WORDS = "a b c d e f g h i j k l m n o p q r s t u v w x y z cat dog sleeps barks the . ,".split()
+WORDS = [*"abcdefghijklmnopqrstuvwxyz", "cat", "dog", "sleeps", "barks", "the", ".", ","]
 
 
 def tiny_model(

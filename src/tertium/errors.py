@@ -4,11 +4,18 @@ import difflib
 import importlib.util
 from collections.abc import Iterable
 
-__all__ = ["MissingExtraError", "ModelNotFoundError", "TertiumError", "require", "unknown_name"]
+__all__ = [
+    "MissingExtraError",
+    "ModelNotFoundError",
+    "TertiumError",
+    "TertiumWarning",
+    "require",
+    "unknown_name",
+]
 
 # Which package stands for an extra: the extra is there when its packages can be imported.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "train": ("accelerate", "datasets", "peft"),
+    "train": ("accelerate", "datasets"),
     "fast": ("onnx", "onnxscript", "onnxruntime", "openvino", "model2vec"),
     "search": ("usearch",),
     "scale": ("pyarrow",),
@@ -20,6 +27,10 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 class TertiumError(Exception):
     """A problem the user can solve; the command line shows it as one sentence and exits with 2."""
+
+
+class TertiumWarning(UserWarning):
+    """Something the user should know; the command line shows it as a note."""
 
 
 class MissingExtraError(TertiumError, ImportError):

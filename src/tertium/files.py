@@ -3,12 +3,13 @@
 import contextlib
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["atomic_path", "cache_folder", "sha256"]
+__all__ = ["atomic_folder", "atomic_path", "cache_folder", "sha256"]
 
 
 def cache_folder() -> Path:
@@ -32,6 +33,30 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
+    """Give a temporary folder to fill; its files appear in ``folder`` only on success.
+
+    A folder that exists keeps what else it holds: file by file is replaced, and ``last``, the one
+    that says that all others are there, goes first and comes back last.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        if not folder.exists():
+            temporary.replace(folder)
+            return
+        (folder / last).unlink(missing_ok=True)
+        files = [path.relative_to(temporary) for path in temporary.rglob("*") if path.is_file()]
+        for file in sorted(files, key=lambda file: str(file) == last):
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / file).replace(folder / file)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def sha256(path: Path) -> str:

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from tertium.errors import TertiumError
+
 __all__ = ["Embedder", "Encoded", "Kind", "Pooling", "Scorer", "Term", "TextPair", "ViewPair"]
 
 TextPair = tuple[str, str]
@@ -58,11 +60,26 @@ class Encoded:
 
 @dataclass(frozen=True)
 class ViewPair:
-    """Two encoded views of the same sentences, and hard negatives where there are any."""
+    """Two encoded sides of a batch, and what else the batch has.
+
+    Attributes:
+        first: one view of the sentences, or the first sentence of each pair.
+        second: the other view, or the second sentence.
+        negatives: hard negatives, row by row.
+        labels: graded labels of the pairs.
+    """
 
     first: Encoded
     second: Encoded
     negatives: Encoded | None = None
+    labels: Float[Tensor, " n"] | None = None
+
+    @property
+    def targets(self) -> Float[Tensor, " n"]:
+        """The labels of a batch that must have them."""
+        if self.labels is None:
+            raise TertiumError("This objective needs labels, and the data have none.")
+        return self.labels
 
 
 @dataclass(frozen=True)
@@ -92,7 +109,9 @@ class Embedder(Protocol):
         """Width of an embedding."""
         ...
 
-    def encode(self, texts: Sequence[str], *, progress: bool | None = None) -> np.ndarray:
+    def encode(
+        self, texts: Sequence[str], *, normalize: bool = False, progress: bool | None = None
+    ) -> np.ndarray:
         """One row per text, in input order."""
         ...
 

@@ -26,8 +26,8 @@ POOLERS = {
 def z_unsup(case: Case) -> None:
     for at, temperature in enumerate(case.settings["temperatures"]):
         z1, z2 = case.leaf("z1"), case.leaf("z2")
-        case.same(contrast_logits(z1, z2, temperature=temperature), f"t{at}.sim")
-        loss = info_nce(z1, z2, temperature=temperature).mean()
+        case.same(contrast_logits(z1, z2, temperature=float(temperature)), f"t{at}.sim")
+        loss = info_nce(z1, z2, temperature=float(temperature)).mean()
         loss.backward()
         case.same(loss, f"t{at}.loss")
         case.same(z1.grad, f"t{at}.grad.z1")
@@ -37,7 +37,10 @@ def z_unsup(case: Case) -> None:
 def z_sup_hard_negatives(case: Case) -> None:
     for at, weight in enumerate(case.settings["hard_negative_weights"]):
         z = {name: case.leaf(name) for name in ("z1", "z2", "z3")}
-        options = {"temperature": case.settings["temperature"], "negative_weight": weight}
+        options = {
+            "temperature": float(case.settings["temperature"]),
+            "negative_weight": float(weight),
+        }
         case.same(contrast_logits(z["z1"], z["z2"], negatives=z["z3"], **options), f"w{at}.sim")
         loss = info_nce(z["z1"], z["z2"], negatives=z["z3"], **options).mean()
         loss.backward()
@@ -67,8 +70,8 @@ def step(case: Case) -> None:
         for at in range(case.settings["num_sent"])
     ]
     objective = InfoNCE(
-        temperature=case.settings["temperature"],
-        negative_weight=case.settings["hard_negative_weight"] or 0.0,
+        temperature=float(case.settings["temperature"]),
+        negative_weight=float(case.settings["hard_negative_weight"] or 0.0),
     )
     logits = contrast_logits(
         views[0].embedding,

@@ -28,7 +28,7 @@ class Vectors(HashEncoder):
         self.windows: list[int] = []
 
     def encode(
-        self, texts: Iterable[str], *, normalize: bool = False, progress: bool | None = None
+        self, texts: Iterable[str], *, normalize: bool = False, **options: object
     ) -> np.ndarray:
         if self.fail_after is not None and len(self.windows) >= self.fail_after:
             raise RuntimeError("out of memory")
@@ -139,7 +139,7 @@ def test_pairs_are_read_window_by_window(tmp_path: Path) -> None:
             yield "a", str(at)
 
     class Scorer(Vectors):
-        def score(self, pairs: Iterable[TextPair], *, progress: bool | None = None) -> np.ndarray:
+        def score(self, pairs: Iterable[TextPair], **options: object) -> np.ndarray:
             assert len(pulled) <= 2 * (len(self.windows) // 2 + 1)
             return super().score(pairs)
 

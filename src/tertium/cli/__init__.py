@@ -6,7 +6,7 @@ import warnings
 
 import typer
 
-from tertium.cli import compare, data, doctor, encode, evaluate, models, score
+from tertium.cli import compare, data, doctor, encode, evaluate, models, score, sweep, train
 from tertium.cli.output import note, show_warning
 from tertium.errors import TertiumError
 
@@ -24,6 +24,9 @@ app.command()(compare.compare)
 app.command()(score.score)
 app.command()(encode.encode)
 app.command()(evaluate.evaluate)
+app.command()(train.train)
+app.command()(train.recipes)
+app.command()(sweep.sweep)
 app.command()(models.models)
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)

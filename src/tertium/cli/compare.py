@@ -20,7 +20,9 @@ def compare(
     import tertium
 
     scorer = tertium.load(model)
-    scores = [float(score) for score in scorer.score([(a, other) for other in b])]
+    questions = [(a, other) for other in b]
+    scores = [float(score) for score in scorer.score(questions)]
+    cosines = [float(c) for c in scorer.cosine(questions)]
     low, high = scorer.scale
     if as_json:
         pairs = [
@@ -30,9 +32,9 @@ def compare(
                 "condition": None,
                 "score": score,
                 "scale": [low, high],
-                "cosine": score,
+                "cosine": cosine,
             }
-            for other, score in zip(b, scores, strict=True)
+            for other, score, cosine in zip(b, scores, cosines, strict=True)
         ]
         emit({"pairs": pairs})
         return
@@ -40,9 +42,13 @@ def compare(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("cosine", "", "text", box=None, pad_edge=False)
-    for other, score in sorted(zip(b, scores, strict=True), key=lambda pair: -pair[1]):
-        table.add_row(f"{score:.3f}", bar(score, low=0.0, high=high), Text(other))
+    graded = (low, high) != (-1.0, 1.0)
+    headings = [f"of {high:g}", "", "cosine"] if graded else ["cosine", ""]
+    table = Table(*headings, "text", box=None, pad_edge=False)
+    for at in sorted(range(len(b)), key=lambda at: -scores[at]):
+        drawn = bar(scores[at], low=max(low, 0.0), high=high)
+        figures = [f"{scores[at]:.2f}", drawn, f"{cosines[at]:.3f}"]
+        table.add_row(*(figures if graded else [figures[2], drawn]), Text(b[at]))
     console = Console()
     console.print(Text(a, style="bold"))
     console.print(table)

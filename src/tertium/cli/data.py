@@ -15,7 +15,7 @@ app = typer.Typer(help="Check data files.", no_args_is_help=True)
 def check(
     file: Path = typer.Argument(help="TSV, CSV, JSONL, Parquet or text file (.gz allowed)."),
     kind: str | None = typer.Option(
-        None, help="texts, pairs, graded, conditional, triplets, nli or labelled."
+        None, help="texts, pairs, graded, conditional, triplets, nli, labelled or labelled-pairs."
     ),
     as_json: bool = JSON,
 ) -> None:
@@ -46,7 +46,11 @@ def check(
     else:
         for problem in result.problems:
             typer.echo(str(problem))
-        found = f"{len(result.problems):,} problems" if result.problems else "no problems"
-        typer.echo(f"{file}: {result.kind}, {result.rows:,} rows, {found}")
+        found = _count(len(result.problems), "problem") if result.problems else "no problems"
+        typer.echo(f"{file}: {result.kind}, {_count(result.rows, 'row')}, {found}")
     if result.problems:
         raise typer.Exit(2)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

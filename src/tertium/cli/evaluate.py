@@ -77,9 +77,9 @@ def _save(reports: dict[str, Any], output: Path) -> None:
 
     from tertium.files import atomic_path
 
-    if output.suffix.lower() == ".md":
+    if output.suffix.lower() in (".md", ".markdown"):
         text = "\n".join(report.to_markdown() for report in reports.values())
     else:
-        text = json.dumps(_json(reports), indent=2) + "\n"
+        text = json.dumps(_json(reports), indent=2, allow_nan=False) + "\n"
     with atomic_path(output) as temporary:
         temporary.write_text(text, encoding="utf-8")

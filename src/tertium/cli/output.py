@@ -6,6 +6,8 @@ from typing import Any, TextIO
 
 import typer
 
+from tertium.errors import TertiumWarning
+
 __all__ = ["JSON", "MODEL", "emit", "note", "show_warning"]
 
 MODEL = typer.Option("default", "--model", "-m", help="Reserved name, folder or hub id.")
@@ -36,5 +38,5 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """Show a warning of ours as a sentence, and leave out those of the libraries."""
-    if issubclass(category, UserWarning) and "tertium" in filename:
+    if issubclass(category, TertiumWarning):
         note(f"note: {message}")

@@ -21,7 +21,7 @@ from tertium.data.rows import (
     Sentence,
     Triplet,
 )
-from tertium.errors import TertiumError, unknown_name
+from tertium.errors import TertiumError, TertiumWarning, unknown_name
 from tertium.files import sha256
 
 __all__ = ["DATASETS", "Dataset", "Loaded", "TextForm", "check_text", "find_folder", "load"]
@@ -191,7 +191,7 @@ def _loaded(
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=3)
+    warnings.warn(message, TertiumWarning, stacklevel=3)
 
 
 _SEMEVAL = "scores CC BY-SA 4.0; text under the terms of its sources"

@@ -1,10 +1,10 @@
 """The encoder: a sentence-transformers model with batching that wastes nothing."""
 
+import contextlib
 import itertools
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Module, Transformer
+from sentence_transformers.base.modules import Normalize, Transformer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -20,14 +20,15 @@ from tertium.encoders.attention import capture_attention
 from tertium.encoders.batching import token_budget_batches
 from tertium.encoders.pooling import infer_pooling, pooling_modules
 from tertium.encoders.quiet import quiet
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.files import atomic_folder
 from tertium.functional.pooling import LAYER_MIXES
 from tertium.functional.similarity import cosine_pairs
-from tertium.manifest import Manifest, TrainingData, read_manifest, write_manifest
+from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
 from tertium.progress import bar
 from tertium.types import Encoded, Kind, Pooling, TextPair
 
-__all__ = ["Encoder", "TruncationWarning"]
+__all__ = ["EncodeOptions", "Encoder", "Truncation", "TruncationWarning", "flat_pairs"]
 
 Matrix = NDArray[np.float32]
 
@@ -45,10 +46,36 @@ class EncodeOptions(TypedDict, total=False):
     prompt: str | None
     token_budget: int | None
     progress: bool | None
+    truncation: "Truncation | None"
 
 
-class TruncationWarning(UserWarning):
+class TruncationWarning(TertiumWarning):
     """Some texts were longer than the model reads."""
+
+
+@dataclass
+class Truncation:
+    """How many texts were cut, over as many calls as share it; ``report`` says so once."""
+
+    cut: int = 0
+    texts: int = 0
+    limit: int = 0
+
+    def add(self, *, cut: int, texts: int, limit: int) -> None:
+        """Count one call."""
+        self.cut += cut
+        self.texts += texts
+        self.limit = limit
+
+    def report(self, *, stacklevel: int = 2) -> None:
+        """Warn if anything was cut."""
+        if self.cut:
+            warnings.warn(
+                f"{self.cut} of {self.texts} distinct texts had more than {self.limit} tokens; "
+                "only the beginning was read.",
+                TruncationWarning,
+                stacklevel=stacklevel + 1,
+            )
 
 
 class Encoder:
@@ -136,14 +163,16 @@ class Encoder:
         )
         return encoder if pooling in (None, saved) else encoder.with_pooling(Pooling(pooling))
 
-    def with_pooling(self, pooling: Pooling) -> "Encoder":
+    def with_pooling(self, pooling: Pooling, *, normalize: bool | None = None) -> "Encoder":
         """The same backbone under another pooling: all that followed it is replaced.
 
-        A final normalisation stays, so that the vectors' lengths keep their meaning.
+        Args:
+            pooling: the new pooling.
+            normalize: end with vectors of length 1 or not; by default as the model did before.
         """
         modules = pooling_modules(self._transformer, pooling, checkpoint=self.source)
-        if type(self.model[-1]).__name__ == "Normalize":
-            modules.append(cast(Module, self.model[-1]))
+        if self.normalizes if normalize is None else normalize:
+            modules.append(Normalize())
         model = SentenceTransformer(modules=[self._transformer, *modules], device=str(self.device))
         model.eval()
         return Encoder(
@@ -179,6 +208,11 @@ class Encoder:
         return int(self.model.get_embedding_dimension() or 0)
 
     @property
+    def normalizes(self) -> bool:
+        """Whether every embedding has length 1."""
+        return isinstance(self.model[-1], Normalize)
+
+    @property
     def max_length(self) -> int:
         """How many tokens of a text are read."""
         return int(self.model.max_seq_length or self.tokenizer.model_max_length)
@@ -209,6 +243,7 @@ class Encoder:
         prompt: str | None = None,
         token_budget: int | None = None,
         progress: bool | None = None,
+        truncation: Truncation | None = None,
     ) -> Matrix | Tensor:
         """Encode texts into one row each, in input order.
 
@@ -225,7 +260,9 @@ class Encoder:
             prompt: put before every text (default: the prompt saved with the model, if any).
             token_budget: tokens per batch, padding included (default: by device).
             progress: show a bar; by default on a terminal, after two seconds.
+            truncation: count cut texts here instead of warning, for a report over several calls.
         """
+        counted = Truncation() if truncation is None else truncation
         single = isinstance(texts, str)
         rows = self._encode(
             [texts] if isinstance(texts, str) else _checked(texts),
@@ -233,7 +270,10 @@ class Encoder:
             prompt=self._prompt() if prompt is None else prompt,
             budget=self._default_budget() if token_budget is None else token_budget,
             progress=progress,
+            truncation=counted,
         )
+        if truncation is None:
+            counted.report()
         result = rows[0] if single else rows
         return result if output == "torch" else result.cpu().numpy()
 
@@ -246,23 +286,26 @@ class Encoder:
         within a window.
         """
         start = 0
+        counted = options.setdefault("truncation", Truncation()) or Truncation()
         for chunk in _chunks(texts, window):
             yield from self.encode(_checked(chunk, start=start), **options)
             start += len(chunk)
+        counted.report()
 
     def score(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
-        pairs = list(pairs)
-        for index, pair in enumerate(pairs):
-            if isinstance(pair, str) or len(pair) != 2:
-                raise TertiumError(f"pairs[{index}] is {pair!r}, not a pair of two texts.")
-        flat = [text for pair in pairs for text in pair]
-        rows = self.encode(flat, output="torch", **options)
+        rows = self.encode(flat_pairs(pairs), output="torch", **options)
         return cosine_pairs(rows[0::2], rows[1::2]).cpu().numpy()
+
+    def cosine(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
+        """The same as :meth:`score`: an encoder's score is the cosine."""
+        return self.score(pairs, **options)
 
     def features(self, texts: Sequence[str]) -> dict[str, Tensor]:
         """Token ids and masks of a batch, padded, on the model's device."""
-        ids = self._tokenize(_checked(texts))
+        truncation = Truncation()
+        ids = self._tokenize(_checked(texts), truncation)
+        truncation.report()
         return self._padded(ids, range(len(ids)))
 
     def forward(
@@ -297,53 +340,53 @@ class Encoder:
 
     def save(self, folder: Path | str) -> None:
         """Save as a sentence-transformers folder with ``tertium.json``, whole or not at all."""
-        folder = Path(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        self._select_hidden_states()
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            with quiet():
-                self.model.save(str(temporary), create_model_card=False, safe_serialization=True)
-            write_manifest(
-                temporary,
-                Manifest(
-                    kind=Kind.ENCODER,
-                    pooling=self.pooling,
-                    scale=self.scale,
-                    training_data=self.training_data,
-                ),
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            self.write(temporary)
+            manifest = Manifest(
+                kind=Kind.ENCODER,
+                pooling=self.pooling,
+                scale=self.scale,
+                training_data=self.training_data,
             )
-            temporary.chmod(0o755)
-            if folder.exists():
-                shutil.rmtree(folder)
-            temporary.replace(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            write_manifest(temporary, manifest)
+
+    def write(self, folder: Path) -> None:
+        """Write the modules alone, for a kind of model that has more to save."""
+        self._select_hidden_states()
+        with quiet():
+            self.model.save(str(folder), create_model_card=False, safe_serialization=True)
 
     @torch.inference_mode()
     def _encode(
-        self, texts: list[str], *, normalize: bool, prompt: str, budget: int, progress: bool | None
+        self,
+        texts: list[str],
+        *,
+        normalize: bool,
+        prompt: str,
+        budget: int,
+        progress: bool | None,
+        truncation: Truncation,
     ) -> Tensor:
         places: dict[str, int] = {}
         rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
-        ids = self._tokenize([prompt + text for text in places])
+        ids = self._tokenize([prompt + text for text in places], truncation)
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = torch.empty(len(ids), self.dimension, device=self.device)
         extra = self._prompt_features(prompt)
         batches = token_budget_batches(lengths, budget=budget)
-        was_training = self.model.training
-        self.model.eval()
-        with bar(total=len(ids), label="encoding", unit="text", show=progress) as shown:
+        with (
+            _eval(self.model),
+            bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,
+        ):
             for batch in batches:
                 out = self._forward({**self._padded(ids, batch), **extra})["sentence_embedding"]
                 result[torch.from_numpy(batch)] = out.to(result.dtype)
                 shown.update(len(batch))
-        self.model.train(was_training)
         if normalize:
             result = torch.nn.functional.normalize(result, dim=1)
         return result if len(places) == len(texts) else result[torch.from_numpy(rows)]
 
-    def _tokenize(self, texts: list[str]) -> list[list[int]]:
+    def _tokenize(self, texts: list[str], truncation: Truncation) -> list[list[int]]:
         """Token ids without padding; texts that are too long are cut, and counted."""
         if not texts:
             return []
@@ -358,12 +401,7 @@ class Encoder:
             )["input_ids"]
             for index, row in zip(long, cut, strict=True):
                 ids[index] = row
-            warnings.warn(
-                f"{len(long)} of {len(texts)} distinct texts had more than {limit} tokens; "
-                "only the beginning was read.",
-                TruncationWarning,
-                stacklevel=4,
-            )
+        truncation.add(cut=len(long), texts=len(texts), limit=limit)
         return ids
 
     def _padded(self, ids: Sequence[list[int]], batch: Iterable[int]) -> dict[str, Tensor]:
@@ -397,6 +435,27 @@ class Encoder:
             return {}
         ids = self.tokenizer(prompt)["input_ids"]
         return {"prompt_length": len(ids) - (ids[-1] in self.tokenizer.all_special_ids)}
+
+
+@contextlib.contextmanager
+def _eval(model: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block, whatever happens there."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+def flat_pairs(pairs: Iterable[TextPair]) -> list[str]:
+    """The texts of checked pairs, first and second in turn."""
+    flat: list[str] = []
+    for index, pair in enumerate(pairs):
+        if isinstance(pair, str) or len(pair) != 2:
+            raise TertiumError(f"pairs[{index}] is {pair!r}, not a pair of two texts.")
+        flat += pair
+    return flat
 
 
 def _checked(texts: Sequence[str], *, start: int = 0) -> list[str]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModel
 
 from tertium.encoders.quiet import quiet
+from tertium.errors import TertiumWarning
 from tertium.functional.pooling import LAYER_MIXES
 from tertium.types import Pooling
 
@@ -94,6 +95,7 @@ def _pretrained_pooler(checkpoint: Path) -> tuple[Tensor, Tensor] | None:
         warnings.warn(
             f"{checkpoint} holds no pretrained pooler: a fresh one (seed {_FRESH_HEAD_SEED}) is "
             "used and will be saved with the model.",
+            TertiumWarning,
             stacklevel=2,
         )
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tertium.data import benchmarks
 from tertium.data.overlap import PairKey, holds_pairs, keys_of, pair_keys, parse_spec
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, TertiumWarning
 from tertium.manifest import TrainingData
 
 __all__ = ["Excluded", "find_excluded"]
@@ -65,6 +65,7 @@ def _on_card(
             warnings.warn(
                 f"The model's card lists {data.name}, which is not at hand, so the leak-free "
                 f"figures may still count its pairs: {error}",
+                TertiumWarning,
                 stacklevel=2,
             )
             continue

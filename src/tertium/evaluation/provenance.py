@@ -62,4 +62,6 @@ def _machine() -> str:
         models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         name = models[0] if models else name
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no accelerator"
-    return f"{name}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, {accelerator}"
+    threads = torch.get_num_threads()
+    plural = "" if threads == 1 else "s"
+    return f"{name}, {os.cpu_count()} cores, {threads} thread{plural}, {accelerator}"

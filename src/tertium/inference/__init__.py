@@ -1,5 +1,6 @@
 """Models in use: loading by name or path, nothing that needs gradients."""
 
 from tertium.inference.loading import NAMES, load, resolve
+from tertium.inference.pair import PairScorer
 
-__all__ = ["NAMES", "load", "resolve"]
+__all__ = ["NAMES", "PairScorer", "load", "resolve"]

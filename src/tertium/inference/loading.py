@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tertium.encoders import ENCODERS, Encoder
+from tertium.encoders import Encoder
 from tertium.encoders.embedded import default_folder
 from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
+from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind, Pooling
 
@@ -26,6 +28,12 @@ class NamedModel:
     summary: str
 
 
+# What ``load`` returns, by the kind that ``tertium.json`` names.
+KINDS: dict[Kind, type[Encoder] | type[PairScorer]] = {
+    Kind.ENCODER: Encoder,
+    Kind.PAIR: PairScorer,
+}
+
 # Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
 NAMES: dict[str, NamedModel] = {
     "default": NamedModel(
@@ -42,7 +50,7 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
-) -> Encoder:
+) -> Encoder | PairScorer:
     """Load a model.
 
     Args:
@@ -62,18 +70,20 @@ def load(
     folder = resolve(name, revision=revision)
     manifest = read_manifest(folder)
     kind = manifest.kind if manifest else Kind.ENCODER
-    if kind not in ENCODERS:
+    if kind not in KINDS:
         raise TertiumError(f"{folder / FILE_NAME}: this version cannot load the kind '{kind}'.")
-    chosen = None if pooling is None else _pooling(pooling)
+    options: dict[str, Any] = {
+        "name": str(name),
+        "pooling": None if pooling is None else _pooling(pooling),
+        "device": device,
+        "max_length": max_length,
+        "trust_remote_code": trust_remote_code,
+    }
+    base = manifest.details.get("base") if manifest else None
     try:
-        return ENCODERS[kind].load(
-            folder,
-            name=str(name),
-            pooling=chosen,
-            device=device,
-            max_length=max_length,
-            trust_remote_code=trust_remote_code,
-        )
+        if base is not None:
+            return PairScorer.load_adapter(folder, resolve(base), **options)
+        return KINDS[kind].load(folder, **options)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error

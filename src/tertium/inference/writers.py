@@ -11,10 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from tertium.encoders import Encoder
+from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
+from tertium.inference.pair import PairScorer
 from tertium.progress import bar
-from tertium.types import Scorer, TextPair
+from tertium.types import TextPair
 
 __all__ = ["write_scores", "write_vectors"]
 
@@ -22,7 +24,11 @@ _WINDOW = 4096
 
 
 def write_vectors(
-    encoder: Encoder, texts: Callable[[], Iterable[str]], output: Path, *, normalize: bool = False
+    encoder: Encoder | PairScorer,
+    texts: Callable[[], Iterable[str]],
+    output: Path,
+    *,
+    normalize: bool = False,
 ) -> int:
     """Encode ``texts()`` into a .npy or .parquet file and return how many rows there are.
 
@@ -47,7 +53,7 @@ def write_vectors(
     return total
 
 
-def write_scores(scorer: Scorer, pairs: Iterable[TextPair], output: Path) -> int:
+def write_scores(scorer: Encoder | PairScorer, pairs: Iterable[TextPair], output: Path) -> int:
     """Score ``pairs`` into a .tsv, .csv, .jsonl or .parquet file and return the row count."""
     writers: dict[str, Callable[[Path], contextlib.AbstractContextManager[_RowSink]]] = {
         ".tsv": _delimited_tsv,
@@ -60,16 +66,18 @@ def write_scores(scorer: Scorer, pairs: Iterable[TextPair], output: Path) -> int
     if output.suffix == ".parquet":
         require("scale", purpose="Writing Parquet", packages=("pyarrow",))
     count = 0
+    truncation = Truncation()
     with (
         atomic_path(output) as temporary,
         writers[output.suffix](temporary) as write,
         bar(total=None, label="scoring", unit="pair") as shown,
     ):
         for window in _windows(pairs):
-            scores = scorer.score(window, progress=False)
+            scores = scorer.score(window, progress=False, truncation=truncation)
             write([(a, b, float(s)) for (a, b), s in zip(window, scores, strict=True)])
             count += len(window)
             shown.update(len(window))
+    truncation.report()
     return count
 
 
@@ -88,11 +96,18 @@ def _windows(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _blocks(
-    encoder: Encoder, texts: Iterable[str], done: Callable[[int], object], *, normalize: bool
+    encoder: Encoder | PairScorer,
+    texts: Iterable[str],
+    done: Callable[[int], object],
+    *,
+    normalize: bool,
 ) -> Iterator[tuple[list[str], np.ndarray]]:
+    truncation = Truncation()
     for window in _windows(texts):
-        yield window, encoder.encode(window, normalize=normalize, progress=False)
+        vectors = encoder.encode(window, normalize=normalize, progress=False, truncation=truncation)
+        yield window, vectors
         done(len(window))
+    truncation.report()
 
 
 def _write_npy(
@@ -173,5 +188,5 @@ def _parquet_rows(path: Path) -> Iterator[_RowSink]:
 
 
 def _flat(text: str) -> str:
-    """Tabs and line breaks cannot stand in a TSV field; each becomes a space."""
+    """Tabs and line breaks cannot stand in a TSV field: white space there becomes one space."""
     return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text

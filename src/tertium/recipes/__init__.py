@@ -1,5 +1,6 @@
 """Recipes: YAML files, and the builders that turn their names into objects."""
 
+from tertium.recipes.files import read_recipe, recipe_names
 from tertium.recipes.suites import Suite, evaluate, suites
 
-__all__ = ["Suite", "evaluate", "suites"]
+__all__ = ["Suite", "evaluate", "read_recipe", "recipe_names", "suites"]

@@ -1,0 +1,30 @@
+"""``tertium sweep``: a grid of runs and its table."""
+
+from pathlib import Path
+
+import typer
+
+from tertium.cli.output import JSON, emit, note
+
+__all__ = ["sweep"]
+
+
+def sweep(
+    file: str = typer.Argument(help="A sweep's name or YAML file: recipe, runs, seeds."),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder for all runs."),
+    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    jobs: int = typer.Option(1, min=1, help="Runs at a time, each in a process of its own."),
+    keep_models: bool = typer.Option(False, help="Keep every run's weights."),
+    as_json: bool = JSON,
+) -> None:
+    """Run every variant of a sweep with every seed; finished runs are skipped.
+
+    Example: tertium sweep sts-regression-minilm-losses -o sweeps/losses
+    """
+    from tertium.recipes.sweep import run_sweep
+
+    table = run_sweep(file, output, data=data, jobs=jobs, keep_models=keep_models, say=note)
+    if as_json:
+        emit(table.to_json())
+    else:
+        typer.echo(str(table))

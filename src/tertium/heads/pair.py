@@ -1,0 +1,96 @@
+"""Heads that score a pair from its two embeddings."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from tertium.errors import TertiumError
+from tertium.functional import cosine_pairs
+
+__all__ = ["CosineHead", "PairHead", "SiameseHead"]
+
+_FEATURES = {
+    "u": lambda u, v: u,
+    "v": lambda u, v: v,
+    "|u-v|": lambda u, v: (u - v).abs(),
+}
+
+
+class PairHead(nn.Module, ABC):
+    """Two embeddings to one score, or to one score per class."""
+
+    @abstractmethod
+    def forward(self, u: Float[Tensor, "n d"], v: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Scores; ``k`` is 1 for regression."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Arguments that build this head again, ``kind`` included."""
+
+
+class SiameseHead(PairHead):
+    """``Linear([u, v, |u - v|])``: STS-Regression, section 3; with k outputs, SBERT's classifier.
+
+    Args:
+        dimension: width of an embedding.
+        features: which of ``u``, ``v`` and ``|u-v|`` it sees; the ablations leave some out.
+        outputs: 1 for regression, the number of classes for classification.
+        seed: of the initial weights.
+    """
+
+    def __init__(
+        self,
+        *,
+        dimension: int,
+        features: tuple[str, ...] = ("u", "v", "|u-v|"),
+        outputs: int = 1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        unknown = [name for name in features if name not in _FEATURES]
+        if unknown or not features:
+            raise TertiumError(f"features must be among {', '.join(_FEATURES)}, got {features}.")
+        self.features = tuple(features)
+        self.dense = nn.Linear(dimension * len(features), outputs)
+        generator = torch.Generator().manual_seed(seed)
+        nn.init.normal_(self.dense.weight, std=0.02, generator=generator)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, u: Float[Tensor, "n d"], v: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """A linear map of the chosen features."""
+        joined = torch.cat([_FEATURES[name](u, v) for name in self.features], dim=1)
+        scores: Tensor = self.dense(joined)
+        return scores
+
+    def config(self) -> dict[str, Any]:
+        """``kind``, ``features`` and ``outputs``."""
+        outputs = self.dense.out_features
+        return {"kind": "siamese", "features": list(self.features), "outputs": outputs}
+
+
+class CosineHead(PairHead):
+    """``a · cos(u, v) + b`` with learned a and b, so that the score is tied to the cosine.
+
+    Not in the paper, whose head leaves the cosine free to drift away from the score.
+
+    Args:
+        dimension: width of an embedding (not needed, accepted like every head's).
+        low: score of cosine 0 at the start.
+        high: score of cosine 1 at the start.
+    """
+
+    def __init__(self, *, dimension: int = 0, low: float = 0.0, high: float = 1.0) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(high - low))
+        self.offset = nn.Parameter(torch.tensor(low))
+
+    def forward(self, u: Float[Tensor, "n d"], v: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """The scaled cosine, as a column."""
+        return (self.slope * cosine_pairs(u, v) + self.offset).unsqueeze(1)
+
+    def config(self) -> dict[str, Any]:
+        """``kind`` alone: slope and offset are weights."""
+        return {"kind": "cosine"}

@@ -1,0 +1,170 @@
+"""A pair scorer: an encoder with a head that grades pairs on the scale of its labels."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tertium.data.labels import OrderedLabels
+from tertium.encoders import Encoder
+from tertium.encoders.adapter import ADAPTER, apply_adapter
+from tertium.encoders.encoder import EncodeOptions, flat_pairs
+from tertium.errors import TertiumError
+from tertium.files import atomic_folder
+from tertium.functional import cosine_pairs
+from tertium.heads import HEADS, PairHead
+from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
+from tertium.types import Kind, Pooling, TextPair
+
+__all__ = ["PairScorer"]
+
+_HEAD = "head.safetensors"
+
+
+class PairScorer:
+    """Graded similarity: ``score`` on the label scale, ``classify``, ``encode``.
+
+    Example:
+        >>> import tertium
+        >>> scorer = tertium.load("sts")                                     # doctest: +SKIP
+        >>> scorer.score([("A cat sleeps.", "A cat is asleep.")])            # doctest: +SKIP
+    """
+
+    def __init__(self, encoder: Encoder, head: PairHead, labels: OrderedLabels) -> None:
+        self.encoder = encoder
+        self.head = head.eval()
+        self.labels = labels
+
+    @classmethod
+    def load(cls, folder: Path, **options: Any) -> "PairScorer":
+        """Load a folder of kind ``pair``; takes the options of :meth:`Encoder.load`."""
+        return cls.attach(Encoder.load(folder, **options), folder)
+
+    @classmethod
+    def load_adapter(cls, folder: Path, base: Path, **options: Any) -> "PairScorer":
+        """Load what :meth:`save_adapter` saved, onto the model in the folder ``base``."""
+        manifest = read_manifest(folder)
+        if manifest is None:
+            raise TertiumError(f"{folder} holds no pair scorer.")
+        details = manifest.details
+        pooling = options.pop("pooling", None) or manifest.pooling
+        length = options.pop("max_length", None) or details.get("max_length")
+        encoder = Encoder.load(base, max_length=length, **options)
+        if pooling is not None:
+            encoder = encoder.with_pooling(pooling, normalize=details.get("normalize"))
+        apply_adapter(encoder.backbone, load_file(folder / ADAPTER))
+        encoder.training_data = manifest.training_data
+        return cls.attach(encoder, folder)
+
+    @classmethod
+    def attach(cls, encoder: Encoder, folder: Path) -> "PairScorer":
+        """Give ``encoder`` the head and labels that ``folder`` holds."""
+        manifest = read_manifest(folder)
+        if manifest is None or manifest.kind is not Kind.PAIR:
+            raise TertiumError(f"{folder} holds no pair scorer.")
+        config = dict(manifest.details["head"])
+        head = HEADS[config.pop("kind")](dimension=encoder.dimension, **config)
+        try:
+            head.load_state_dict(load_file(folder / _HEAD))
+        except RuntimeError as error:
+            raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
+        labels = manifest.details["labels"]
+        names = labels.pop("names", None)
+        return cls(
+            encoder,
+            head.to(encoder.device),
+            OrderedLabels(**labels, names=None if names is None else tuple(names)),
+        )
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        return self.encoder.name
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """The encoder's pooling."""
+        return self.encoder.pooling
+
+    @property
+    def dimension(self) -> int:
+        """Width of an embedding."""
+        return self.encoder.dimension
+
+    @property
+    def training_data(self) -> tuple[TrainingData, ...]:
+        """What the model has seen."""
+        return self.encoder.training_data
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest label."""
+        return self.labels.low, self.labels.high
+
+    def encode(
+        self, texts: str | Sequence[str], **options: Unpack[EncodeOptions]
+    ) -> NDArray[np.float32]:
+        """Embeddings, as :meth:`Encoder.encode` gives them."""
+        return self.encoder.encode(texts, **options)
+
+    def score(
+        self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
+    ) -> NDArray[np.float32]:
+        """Graded similarity of each pair, within the scale."""
+        return self._graded(*self._sides(pairs, options))
+
+    def cosine(
+        self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
+    ) -> NDArray[np.float32]:
+        """Cosine of each pair's embeddings."""
+        return np.asarray(cosine_pairs(*self._sides(pairs, options)).cpu().numpy())
+
+    def classify(
+        self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
+    ) -> list[str] | list[float]:
+        """The label nearest to each pair's score."""
+        return self.labels.nearest(self.score(pairs, **options))
+
+    def save(self, folder: Path | str) -> None:
+        """Save as a sentence-transformers folder that also holds the head."""
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            self.encoder.write(temporary)
+            save_file(self.head.state_dict(), temporary / _HEAD)
+            write_manifest(temporary, self._manifest())
+
+    def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
+        """Save only what differs from the model ``base``, which must be there to load it."""
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            save_file(adapter, temporary / ADAPTER)
+            save_file(self.head.state_dict(), temporary / _HEAD)
+            details = {"normalize": self.encoder.normalizes, "max_length": self.encoder.max_length}
+            write_manifest(temporary, self._manifest(base=base, **details))
+
+    def _manifest(self, **details: Any) -> Manifest:
+        low, high = self.scale
+        labels = {"low": low, "high": high, "step": self.labels.step}
+        names = {} if self.labels.names is None else {"names": list(self.labels.names)}
+        return Manifest(
+            kind=Kind.PAIR,
+            pooling=self.pooling,
+            scale=self.scale,
+            training_data=self.training_data,
+            details={"head": self.head.config(), "labels": labels | names, **details},
+        )
+
+    @torch.inference_mode()
+    def _graded(self, first: Tensor, second: Tensor) -> NDArray[np.float32]:
+        scores = self.head(first, second)
+        if scores.shape[1] > 1:  # a classifier: the expected label
+            values = torch.arange(scores.shape[1], device=scores.device) * self.labels.step
+            scores = scores.softmax(dim=1) @ (self.labels.low + values)[:, None]
+        return np.asarray(scores.squeeze(1).clamp(*self.scale).cpu().numpy())
+
+    def _sides(self, pairs: Iterable[TextPair], options: EncodeOptions) -> tuple[Tensor, Tensor]:
+        rows = self.encoder.encode(flat_pairs(pairs), output="torch", **options)
+        return rows[0::2], rows[1::2]

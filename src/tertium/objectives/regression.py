@@ -1,0 +1,213 @@
+"""STS-Regression: graded labels with a dead zone, and the losses it is compared with."""
+
+from abc import abstractmethod
+from enum import StrEnum
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from tertium.objectives.base import Objective
+from tertium.types import Term, ViewPair
+
+__all__ = [
+    "L1",
+    "MSE",
+    "Clip",
+    "CrossEntropy",
+    "SmoothK2",
+    "TranslatedReLU",
+    "absolute_error",
+    "clip_to_range",
+    "smooth_k2",
+    "squared_error",
+    "translated_relu",
+]
+
+
+class Clip(StrEnum):
+    """At which ends of the label range predictions are moved to the nearest end."""
+
+    BOTH = "both"
+    LOW = "low"  # as the authors' code does it
+    NONE = "none"
+
+
+def absolute_error(
+    predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+) -> Float[Tensor, " n"]:
+    """L1: ``x = |predicted - gold|``."""
+    return (predicted - gold).abs()
+
+
+def squared_error(predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """MSE before the mean: ``x²``."""
+    return (predicted - gold).square()
+
+
+def translated_relu(
+    predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"], *, slope: float, threshold: float
+) -> Float[Tensor, " n"]:
+    """Translated ReLU: STS-Regression, Eq. 3.
+
+    ``max(0, slope · (x - threshold))``. At ``x = threshold`` exactly the gradient is the slope, as
+    in the authors' code.
+    """
+    return slope * (absolute_error(predicted, gold) - threshold).clamp(min=0)
+
+
+def smooth_k2(
+    predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"], *, slope: float, threshold: float
+) -> Float[Tensor, " n"]:
+    """Smooth K2 loss: STS-Regression, Eq. 5.
+
+    0 if ``x < threshold``, else ``slope · (x - threshold)²``.
+    """
+    return slope * (absolute_error(predicted, gold) - threshold).clamp(min=0).square()
+
+
+def clip_to_range(
+    predicted: Float[Tensor, " n"], *, low: float, high: float, clip: Clip
+) -> Float[Tensor, " n"]:
+    """Move predictions beyond the label range to its end, where no gradient passes.
+
+    STS-Regression, section 3; the authors' code does it at the low end alone.
+    """
+    if clip is Clip.NONE:
+        return predicted
+    return predicted.clamp(min=low, max=high if clip is Clip.BOTH else None)
+
+
+class _Regression(Objective):
+    """A head's score against graded labels.
+
+    Args:
+        head: two embeddings to a column of scores.
+        low: lowest label.
+        high: highest label.
+        clip: at which ends predictions beyond the range are moved to the end.
+    """
+
+    name: str
+
+    def __init__(
+        self, *, head: nn.Module, low: float, high: float, clip: Clip | str = Clip.BOTH
+    ) -> None:
+        super().__init__()
+        self.head = head
+        self.low = low
+        self.high = high
+        self.clip = Clip(clip)
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """One term, named after the loss, a value per pair."""
+        scores = self.head(views.first.embedding, views.second.embedding).squeeze(1)
+        clipped = clip_to_range(scores, low=self.low, high=self.high, clip=self.clip)
+        return {self.name: Term(self.values(clipped, views.targets))}
+
+    @abstractmethod
+    def values(
+        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """The loss of each pair."""
+
+
+class L1(_Regression):
+    """Absolute error."""
+
+    name = "l1"
+
+    def values(
+        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """See :func:`absolute_error`."""
+        return absolute_error(predicted, gold)
+
+
+class MSE(_Regression):
+    """Squared error."""
+
+    name = "mse"
+
+    def values(
+        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """See :func:`squared_error`."""
+        return squared_error(predicted, gold)
+
+
+class _DeadZone(_Regression):
+    """A loss that forgives errors below a threshold.
+
+    Args:
+        head: two embeddings to a column of scores.
+        low: lowest label.
+        high: highest label.
+        clip: at which ends predictions beyond the range are moved to the end.
+        slope: the paper's k.
+        threshold: the paper's x0, at most half a label step.
+    """
+
+    def __init__(
+        self,
+        *,
+        head: nn.Module,
+        low: float,
+        high: float,
+        clip: Clip | str = Clip.BOTH,
+        slope: float = 2.0,
+        threshold: float = 0.25,
+    ) -> None:
+        super().__init__(head=head, low=low, high=high, clip=clip)
+        self.slope = slope
+        self.threshold = threshold
+
+
+class TranslatedReLU(_DeadZone):
+    """Linear beyond the dead zone; the better choice for noisy labels."""
+
+    name = "translated_relu"
+
+    def values(
+        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """See :func:`translated_relu`."""
+        return translated_relu(predicted, gold, slope=self.slope, threshold=self.threshold)
+
+
+class SmoothK2(_DeadZone):
+    """Quadratic beyond the dead zone; the better choice for clean labels."""
+
+    name = "smooth_k2"
+
+    def values(
+        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """See :func:`smooth_k2`."""
+        return smooth_k2(predicted, gold, slope=self.slope, threshold=self.threshold)
+
+
+class CrossEntropy(Objective):
+    """Classification into the ordered labels: SBERT (Reimers & Gurevych, 2019), section 3.
+
+    Args:
+        head: two embeddings to one score per class.
+        low: lowest label.
+        step: distance of two labels.
+    """
+
+    def __init__(self, *, head: nn.Module, low: float, step: float) -> None:
+        super().__init__()
+        self.head = head
+        self.low = low
+        self.step = step
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """One term, a value per pair."""
+        scores = self.head(views.first.embedding, views.second.embedding)
+        classes = self._classes(views.targets)
+        return {"cross_entropy": Term(cross_entropy(scores, classes, reduction="none"))}
+
+    def _classes(self, targets: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
+        return torch.round((targets - self.low) / self.step).long()

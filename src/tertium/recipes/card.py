@@ -1,0 +1,74 @@
+"""The model card: recipe, data, licences, figures and the command that makes them again."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tertium.evaluation import Report
+from tertium.files import atomic_path
+from tertium.recipes.schema import Recipe
+
+__all__ = ["write_card"]
+
+
+def write_card(
+    folder: Path,
+    recipe: Recipe,
+    content: dict[str, Any],
+    report: Report | None,
+    *,
+    seconds: float,
+    command: str | None,
+    licences: Collection[str],
+) -> None:
+    """Write ``README.md`` (and ``report.json``) into a model folder."""
+    front = {"library_name": "sentence-transformers", "tags": ["sentence-similarity", "tertium"]}
+    sources = sorted(
+        {f"{s.name or s.file} ({s.split})" for stage in recipe.stages for s in stage.data.sources}
+    )
+    parts = [
+        "---",
+        yaml.safe_dump(front, sort_keys=False).strip(),
+        "---",
+        f"# {recipe.summary}",
+        "",
+        f"Starts from `{recipe.encoder.model}`. {recipe.source}".strip(),
+        "",
+        "## Use",
+        "",
+        "```python",
+        "import tertium",
+        "",
+        f'model = tertium.load("{folder.name}")',
+        'model.score([("one text", "another")])',
+        "```",
+        "",
+        "As an embedder it also loads with plain `SentenceTransformer(path)`.",
+        "",
+        "## Data",
+        "",
+        *(f"- {source}" for source in sources),
+        "",
+        "Terms of the data: " + "; ".join(sorted(licences)) + ".",
+        "",
+    ]
+    if report is not None:
+        parts += ["## Figures", "", report.to_markdown().split("\n", 1)[1].strip(), ""]
+        if recipe.published is not None:
+            parts += [f"The paper reports {recipe.published:g} for its own model and data.", ""]
+    parts += [
+        "## Recipe",
+        "",
+        f"Made by `{command or 'tertium train'}` in {seconds / 60:.1f} minutes.",
+        "",
+        "```yaml",
+        yaml.safe_dump(content, sort_keys=False, allow_unicode=True).strip(),
+        "```",
+        "",
+    ]
+    if report is not None:
+        report.save(folder / "report.json")
+    with atomic_path(folder / "README.md") as temporary:
+        temporary.write_text("\n".join(parts), encoding="utf-8")

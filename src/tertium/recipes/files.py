@@ -1,0 +1,172 @@
+"""Recipe files: found by name, extended, overridden, and checked as a whole."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tertium.errors import TertiumError, unknown_name
+from tertium.recipes.schema import Recipe
+
+__all__ = ["RecipeError", "read_recipe", "recipe_names", "resolve_recipe"]
+
+_FOLDER = Path(__file__).parent
+
+
+class RecipeError(TertiumError):
+    """A recipe has mistakes; all of them are named at once."""
+
+
+def recipe_names() -> list[str]:
+    """Names of the training recipes that come with tertium."""
+    return sorted(
+        path.stem
+        for path in _FOLDER.glob("*.yaml")
+        if not path.stem.startswith(("eval-", "sweep-"))
+    )
+
+
+def read_recipe(
+    name: str, *, overrides: Sequence[str] = (), seed: int | None = None
+) -> tuple[Recipe, dict[str, Any]]:
+    """A checked recipe and the plain values it came from.
+
+    Args:
+        name: a recipe that comes with tertium, or a path to a YAML file.
+        overrides: ``a.b=c`` settings; a stage is named by its name or number.
+        seed: replaces the seed of every stage.
+    """
+    content = _load(resolve_recipe(name))
+    for override in overrides:
+        _override(content, override)
+    if seed is not None:
+        for stage in content.get("stages") or []:
+            if isinstance(stage, dict):
+                stage["train"] = {**(stage.get("train") or {}), "seed": seed}
+    try:
+        return Recipe.model_validate(content), content
+    except ValidationError as error:
+        # A list whose items are all wrong is reported as too short as well: that is no news.
+        errors = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
+        lines = [f"{_where(e['loc'], content)}: {_message(e)}" for e in errors]
+        raise RecipeError(f"The recipe '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error
+
+
+def resolve_recipe(name: str) -> Path:
+    """The file of a recipe name or path."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise RecipeError(f"{path}: no such recipe file.")
+        return path
+    if name not in recipe_names():
+        raise unknown_name("recipe", name, recipe_names(), remedy="Run: tertium recipes")
+    return _FOLDER / f"{name}.yaml"
+
+
+def _load(path: Path, *, below: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The file's values on top of those it extends."""
+    if path in below:
+        raise RecipeError(f"{path} extends itself: {' -> '.join(p.stem for p in (*below, path))}.")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{path} is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise RecipeError(f"{path} holds no recipe: a mapping with stages is needed.")
+    parent = content.get("extends")
+    if parent is None:
+        return content
+    merged: dict[str, Any] = _merge(
+        _load(resolve_recipe(str(parent)), below=(*below, path)), content
+    )
+    return merged
+
+
+def _merge(base: Any, change: Any) -> Any:
+    """Mappings merge key by key, stages by name; anything else is replaced."""
+    if isinstance(base, dict) and isinstance(change, dict):
+        return {
+            **deepcopy(base),
+            **{k: _merge(base[k], v) if k in base else v for k, v in change.items()},
+        }
+    if _is_stages(base) and _is_stages(change):
+        changes = {stage["name"]: stage for stage in change}
+        merged = [_merge(stage, changes.pop(stage["name"], {})) for stage in base]
+        return [*merged, *changes.values()]
+    return deepcopy(change)
+
+
+def _is_stages(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and all(isinstance(v, dict) and "name" in v for v in value)
+        and (any("objectives" in v or "train" in v or "data" in v for v in value))
+    )
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise RecipeError(f"--set {override}: write it as a.b=value.")
+    *parents, last = path.split(".")
+    place: Any = content
+    for part in parents:
+        place = _step(place, part, override)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise RecipeError(f"--set {override}: the value is not YAML.") from error
+    if isinstance(place, list):
+        place[_index(place, last, override)] = value
+    elif isinstance(place, dict):
+        place[last] = value
+    else:
+        raise RecipeError(f"--set {override}: '{last}' leads nowhere.")
+
+
+def _step(place: Any, part: str, override: str) -> Any:
+    if isinstance(place, list):
+        return place[_index(place, part, override)]
+    if not isinstance(place, dict):
+        raise RecipeError(f"--set {override}: '{part}' leads nowhere.")
+    if place.get(part) is None:
+        place[part] = {}
+    return place[part]
+
+
+def _index(items: list[Any], part: str, override: str) -> int:
+    names = [item.get("name", item.get("kind")) for item in items if isinstance(item, dict)]
+    if part in names:
+        return names.index(part)
+    if part.isdigit() and int(part) < len(items):
+        return int(part)
+    known = ", ".join([*map(str, range(len(items))), *filter(None, names)])
+    raise RecipeError(f"--set {override}: no '{part}' here; there are {known}.")
+
+
+def _where(location: tuple[int | str, ...], content: Any) -> str:
+    """The place of a mistake, with stages by name."""
+    parts = []
+    for part in location:
+        content = _child(content, part)
+        named = isinstance(part, int) and isinstance(content, dict) and "name" in content
+        parts.append(str(content["name"] if named else part))
+    return ".".join(parts) or "recipe"
+
+
+def _child(content: Any, part: int | str) -> Any:
+    try:
+        return content[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _message(error: Any) -> str:
+    text = str(error["msg"]).removeprefix("Value error, ")
+    given = error.get("input")
+    simple = isinstance(given, str | int | float | bool)
+    return f"{text} (got {given!r})" if simple else text

@@ -1,0 +1,244 @@
+"""Sweeps: a recipe under several settings and seeds, each run a process of its own."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tertium.errors import TertiumError, unknown_name
+from tertium.files import atomic_path
+from tertium.recipes.files import RecipeError, read_recipe
+
+__all__ = ["Sweep", "SweepTable", "read_sweep", "run_sweep", "sweep_names"]
+
+_FOLDER = Path(__file__).parent
+_WEIGHTS = ("model.safetensors", "run/*/model.safetensors")
+
+
+class Variant(BaseModel):
+    """One column of a sweep: a name and the settings that make it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[\w.=+-]+$")
+    recipe: str | None = None
+    set: tuple[str, ...] = ()
+
+
+class Sweep(BaseModel):
+    """A recipe, the variants to run, and the seeds of each.
+
+    ``grid`` gives every combination of its values; ``runs`` names variants one by one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    summary: str
+    recipe: str
+    set: tuple[str, ...] = ()
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    runs: tuple[Variant, ...] = ()
+    seeds: tuple[int, ...] = (42,)
+
+    def variants(self) -> list[Variant]:
+        """Named runs, then the grid's combinations."""
+        combined = []
+        if self.grid:
+            for values in itertools.product(*self.grid.values()):
+                pairs = list(zip(self.grid, values, strict=True))
+                name = "+".join(f"{path.rpartition('.')[2]}={_word(v)}" for path, v in pairs)
+                combined.append(
+                    Variant(name=name, set=tuple(f"{path}={json.dumps(v)}" for path, v in pairs))
+                )
+        return [*self.runs, *combined] or [Variant(name="run")]
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "Sweep":
+        names = [variant.name for variant in self.variants()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two runs share a name: {', '.join(twice)}")
+        return self
+
+
+@dataclass(frozen=True)
+class SweepTable:
+    """Mean and standard deviation over seeds, by variant."""
+
+    summary: str
+    seeds: tuple[int, ...]
+    scores: dict[str, dict[int, dict[str, float | None]]]  # variant, seed, figure
+
+    def rows(self) -> list[list[str]]:
+        """Header and one row per variant."""
+        names = ("average", "leak_free")
+        header = ["variant", "runs", "STS average", "sd", "leak-free", "sd", "minutes"]
+        rows = [header]
+        for variant, runs in self.scores.items():
+            row = [variant, str(len(runs))]
+            for figure in names:
+                row += _mean_sd([run.get(figure) for run in runs.values()])
+            seconds = [run["seconds"] or 0.0 for run in runs.values()]
+            rows.append([*row, f"{fmean(seconds) / 60:.1f}" if seconds else ""])
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Every run's figures, by variant and seed."""
+        return {"summary": self.summary, "seeds": list(self.seeds), "runs": self.scores}
+
+    def __str__(self) -> str:
+        header, *rows = self.rows()
+        rule = ["---", *("---:" for _ in header[1:])]
+        lines = ["| " + " | ".join(row) + " |" for row in [header, rule, *rows]]
+        return "\n".join([self.summary, "", *lines])
+
+
+def sweep_names() -> list[str]:
+    """Names of the sweeps that come with tertium."""
+    return sorted(path.stem.removeprefix("sweep-") for path in _FOLDER.glob("sweep-*.yaml"))
+
+
+def read_sweep(name: str) -> Sweep:
+    """A sweep by name or file, every run's recipe checked."""
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        if name not in sweep_names():
+            raise unknown_name("sweep", name, sweep_names())
+        path = _FOLDER / f"sweep-{name}.yaml"
+    if not path.is_file():
+        raise RecipeError(f"{path}: no such sweep file.")
+    try:
+        found = Sweep.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{path} is not YAML: {error}") from error
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, e['loc'])) or 'sweep'}: {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        ]
+        raise RecipeError(f"The sweep '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error
+    for variant in found.variants():
+        read_recipe(variant.recipe or found.recipe, overrides=[*found.set, *variant.set])
+    return found
+
+
+def run_sweep(
+    name: str,
+    output: Path,
+    *,
+    data: Path | None = None,
+    jobs: int = 1,
+    keep_models: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> SweepTable:
+    """Run what is not finished yet, and return the table of all.
+
+    Args:
+        name: a sweep's name or file.
+        output: one folder per run goes in here.
+        data: benchmark folder.
+        jobs: runs at a time; each gets its share of the cores.
+        keep_models: keep weights; figures, recipes and logs are always kept.
+        say: hears what happens.
+    """
+    found = read_sweep(name)
+    runs = list(_runs(found, output))
+    open_runs = [run for run in runs if not _finished(run[2])]
+    say(f"{len(runs)} runs, {len(runs) - len(open_runs)} of them finished before")
+    with ThreadPoolExecutor(jobs) as pool:
+        work = [pool.submit(_run, found, *run, data, jobs, keep_models) for run in open_runs]
+        try:
+            for number, (job, run) in enumerate(zip(work, open_runs, strict=True), 1):
+                job.result()
+                say(f"{number} of {len(open_runs)}: {run[2].name} {_figures(run[2])['average']}")
+        except BaseException:  # a failed run or Ctrl-C: start no other
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    scores: dict[str, dict[int, dict[str, float | None]]] = {}
+    for variant, seed, folder in runs:
+        scores.setdefault(variant.name, {})[seed] = _figures(folder)
+    table = SweepTable(found.summary, found.seeds, scores)
+    with atomic_path(output / "table.md") as temporary:
+        temporary.write_text(str(table) + "\n", encoding="utf-8")
+    return table
+
+
+def _runs(sweep: Sweep, output: Path) -> Iterator[tuple[Variant, int, Path]]:
+    for variant in sweep.variants():
+        for seed in sweep.seeds:
+            yield variant, seed, output / f"{variant.name}-seed{seed}"
+
+
+def _run(
+    sweep: Sweep,
+    variant: Variant,
+    seed: int,
+    folder: Path,
+    data: Path | None,
+    jobs: int,
+    keep_models: bool,  # noqa: FBT001
+) -> None:
+    """One ``tertium train`` in a process of its own, resumed if it was begun."""
+    command = [sys.executable, "-m", "tertium", "train", variant.recipe or sweep.recipe]
+    command += ["-o", str(folder), "--seed", str(seed), "--json"]
+    command += [part for setting in (*sweep.set, *variant.set) for part in ("--set", setting)]
+    command += ["--resume"] if (folder / "run" / "recipe.yaml").exists() else []
+    command += ["--data", str(data)] if data is not None else []
+    threads = str(max((os.cpu_count() or 1) // jobs, 1))
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "output.log").open("w") as log:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env={"OMP_NUM_THREADS": threads, **os.environ},
+            check=False,
+        )
+    if done.returncode:
+        tail = (folder / "output.log").read_text(errors="replace").strip().splitlines()
+        raise TertiumError(f"{folder.name} failed: {tail[-1] if tail else 'no message'}")
+    if not _finished(folder):
+        raise TertiumError(f"{folder.name} made no report: a sweep needs benchmark data (--data).")
+    if not keep_models:
+        for pattern in _WEIGHTS:
+            for path in folder.glob(pattern):
+                path.unlink()
+
+
+def _word(value: Any) -> str:
+    """A value of a grid as part of a folder's name."""
+    if isinstance(value, list):
+        return "_".join(map(_word, value))
+    return re.sub(r"[^\w.+-]+", "", str(value))
+
+
+def _finished(folder: Path) -> bool:
+    return (folder / "report.json").exists()
+
+
+def _figures(folder: Path) -> dict[str, float | None]:
+    report = json.loads((folder / "report.json").read_text())
+    sts = report["results"]["sts"]
+    clean = sts.get("leak_free", {}).get("spearman")
+    seconds = float((folder / "run" / "seconds.txt").read_text())
+    tasks = {task: values["spearman"] for task, values in sts["tasks"].items()}
+    return {"average": sts["average"], "leak_free": clean, "seconds": seconds, **tasks}
+
+
+def _mean_sd(values: Sequence[float | None]) -> list[str]:
+    defined = [value for value in values if value is not None]
+    if not defined:
+        return ["", ""]
+    spread = f"{stdev(defined):.2f}" if len(defined) > 1 else ""
+    return [f"{fmean(defined):.2f}", spread]

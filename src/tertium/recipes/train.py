@@ -1,0 +1,221 @@
+"""Run a recipe: stage after stage, resumable, to a model folder with its card."""
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tertium.data import benchmarks
+from tertium.encoders import Encoder
+from tertium.encoders.adapter import apply_adapter, extract_adapter
+from tertium.errors import TertiumError
+from tertium.evaluation import Report
+from tertium.files import atomic_path
+from tertium.heads import PairHead
+from tertium.inference import PairScorer, load
+from tertium.manifest import TrainingData
+from tertium.recipes.build import (
+    StageData,
+    build_encoder,
+    build_objectives,
+    build_schedule,
+    build_selection,
+    load_examples,
+)
+from tertium.recipes.card import write_card
+from tertium.recipes.files import read_recipe
+from tertium.recipes.schema import Recipe, StageSpec
+from tertium.recipes.suites import evaluate
+from tertium.training import TrainingModule, train_stage
+
+__all__ = ["Trained", "train"]
+
+_RUN = "run"  # recipe, checkpoints and log, inside the model folder
+_DONE = "finished.json"
+_RECIPE = "recipe.yaml"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a recipe made.
+
+    Attributes:
+        folder: the model, loadable with :func:`tertium.load`.
+        report: its STS evaluation, or None without benchmark data.
+        seconds: wall time of training.
+        log: every stage's log entries.
+    """
+
+    folder: Path
+    report: Report | None
+    seconds: float
+    log: dict[str, list[dict[str, float]]]
+
+
+def train(
+    recipe: str,
+    output: Path,
+    *,
+    data: Path | None = None,
+    resume: bool = False,
+    seed: int | None = None,
+    overrides: Sequence[str] = (),
+    command: str | None = None,
+    evaluate_after: bool = True,
+    progress: bool | None = None,
+) -> Trained:
+    """Train a recipe into ``output``.
+
+    Args:
+        recipe: name or YAML file.
+        output: folder for the model; its ``run`` folder keeps recipe, log and checkpoints.
+        data: benchmark folder.
+        resume: go on after an interruption; ends in the same weights as a run without one.
+        seed: replaces the recipe's seed.
+        overrides: ``a.b=c`` settings.
+        command: named in the card.
+        evaluate_after: measure STS at the end, where benchmark data are found.
+        progress: show bars; by default on a terminal.
+    """
+    checked, content = read_recipe(recipe, overrides=overrides, seed=seed)
+    folder = benchmarks.find_folder(data)
+    run = output / _RUN
+    _check_run(run, content, resume=resume)
+    start = time.perf_counter()
+    prepared = [load_examples(s.data, folder=folder, seed=s.train.seed) for s in checked.stages]
+    encoder = build_encoder(checked.encoder)
+    _record(run, content)  # only now, so that bad data leave nothing behind
+    heads: dict[str, PairHead] = {}
+    log: dict[str, list[dict[str, float]]] = {}
+    try:
+        for number, (stage, material) in enumerate(zip(checked.stages, prepared, strict=True)):
+            stage_folder = run / f"{number}-{stage.name}"
+            head, log[stage.name] = _run_stage(
+                stage,
+                material,
+                encoder,
+                stage_folder,
+                data=folder,
+                resume=resume,
+                progress=progress,
+            )
+            if head is not None:
+                heads[stage.name] = head
+    except BaseException:  # the time counts, whatever ended it
+        _spent(run, time.perf_counter() - start)
+        raise
+    seen = _seen(checked.stages, prepared)
+    encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
+    model = PairScorer(encoder, heads[checked.stages[-1].name], prepared[-1].labels)
+    if checked.encoder.adapter_rank is not None:
+        adapter = _project(checked, encoder)
+        model.save_adapter(output / "adapter", adapter, base=checked.encoder.model)
+    model.save(output)
+    seconds = _spent(run, time.perf_counter() - start)
+    report = None
+    if evaluate_after and folder is not None:
+        saved = load(output)
+        report = evaluate(saved, "sts", data=folder, command=command or f"tertium train {recipe}")
+    licences = {name for material in prepared for name in material.licences}
+    write_card(
+        output, checked, content, report, seconds=seconds, command=command, licences=licences
+    )
+    for number, stage in enumerate(checked.stages):
+        for checkpoint in (run / f"{number}-{stage.name}").glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+    return Trained(output, report, seconds, log)
+
+
+def _check_run(run: Path, content: dict[str, Any], *, resume: bool) -> None:
+    """The run folder must be new, or hold the same recipe when resuming."""
+    record = run / _RECIPE
+    if record.exists() and not resume:
+        raise TertiumError(
+            f"{run.parent} holds a run already. Go on with --resume, or choose another folder."
+        )
+    if record.exists() and record.read_text(encoding="utf-8") != _text(content):
+        raise TertiumError(f"{record} differs from this recipe: a run resumes with its own recipe.")
+
+
+def _record(run: Path, content: dict[str, Any]) -> None:
+    with atomic_path(run / _RECIPE) as temporary:
+        temporary.write_text(_text(content), encoding="utf-8")
+
+
+def _text(content: dict[str, Any]) -> str:
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+
+
+def _run_stage(
+    stage: StageSpec,
+    material: StageData,
+    encoder: Encoder,
+    folder: Path,
+    *,
+    data: Path | None,
+    resume: bool,
+    progress: bool | None,
+) -> tuple[PairHead | None, list[dict[str, float]]]:
+    """Train one stage in place, or take up its result if it was finished before."""
+    objectives = build_objectives(
+        stage.objectives, material.labels, dimension=encoder.dimension, seed=stage.train.seed
+    )
+    module = TrainingModule(encoder, objectives, sides=material.examples.sides)
+    done, weights = folder / _DONE, folder / "model.safetensors"
+    if resume and done.exists():
+        module.load_state_dict(load_file(weights))
+        log = json.loads(done.read_text())
+    else:
+        select = None
+        if stage.select is not None:
+            select, _ = build_selection(stage.select, encoder, folder=data)
+        log = train_stage(
+            module,
+            material.examples,
+            build_schedule(stage.train, stage.select),
+            folder,
+            select=select,
+            resume=resume,
+            progress=progress,
+        )
+        with atomic_path(weights) as temporary:
+            save_file(module.state_dict(), temporary)
+        with atomic_path(done) as temporary:
+            temporary.write_text(json.dumps(log, indent=1))
+    heads = [getattr(o.objective, "head", None) for o in objectives.values()]
+    return next((head for head in heads if isinstance(head, PairHead)), None), log
+
+
+def _project(recipe: Recipe, encoder: Encoder) -> dict[str, Tensor]:
+    """Reduce what training changed to an adapter, and keep exactly what the adapter says."""
+    base = build_encoder(recipe.encoder).backbone
+    tuned = encoder.backbone.state_dict()
+    adapter = extract_adapter(base, tuned, rank=recipe.encoder.adapter_rank or 0)
+    apply_adapter(base, adapter)
+    encoder.backbone.load_state_dict(base.state_dict())
+    return adapter
+
+
+def _seen(stages: Sequence[StageSpec], prepared: Sequence[StageData]) -> tuple[TrainingData, ...]:
+    seen = [data for material in prepared for data in material.seen]
+    seen += [
+        TrainingData(name=stage.select.task, split=stage.select.split, use="selection")
+        for stage in stages
+        if stage.select is not None
+    ]
+    return tuple(dict.fromkeys(seen))
+
+
+def _spent(run: Path, seconds: float) -> float:
+    """Seconds of this and of earlier, interrupted calls."""
+    record = run / "seconds.txt"
+    total = seconds + (float(record.read_text()) if record.exists() else 0.0)
+    record.write_text(f"{total:.1f}")
+    return total

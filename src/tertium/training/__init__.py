@@ -1,0 +1,7 @@
+"""Training: one adapter around the Hugging Face Trainer, for every method."""
+
+from tertium.training.examples import Examples
+from tertium.training.module import TrainingModule
+from tertium.training.stage import Schedule, train_stage
+
+__all__ = ["Examples", "Schedule", "TrainingModule", "train_stage"]

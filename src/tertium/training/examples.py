@@ -1,0 +1,130 @@
+"""Training examples, how they are batched, and how a batch becomes tensors."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import BatchSampler, Dataset, SequentialSampler
+from transformers import PreTrainedTokenizerBase
+
+__all__ = ["Collator", "EpochBatches", "Examples", "token_lengths"]
+
+Example = tuple[tuple[str, ...], float | None]
+
+_POOL = 50  # batches whose examples are sorted together when batches are bucketed by length
+
+
+@dataclass(frozen=True)
+class Examples(Dataset[Example]):
+    """Rows of one to three texts, with a label each or without.
+
+    Attributes:
+        texts: the sides of each example.
+        labels: graded labels, or None.
+    """
+
+    texts: Sequence[tuple[str, ...]]
+    labels: Sequence[float] | None = None
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, index: int) -> Example:
+        return self.texts[index], None if self.labels is None else self.labels[index]
+
+    @property
+    def sides(self) -> int:
+        """Texts per example."""
+        return len(self.texts[0])
+
+
+class Collator:
+    """A batch as one merged tensor: all first sides, then all second sides, padded together."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> None:
+        self._tokenizer = tokenizer
+        self._max_length = max_length
+
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """Token ids and masks of every side, and the labels where there are any."""
+        texts = [text for side in zip(*(e[0] for e in examples), strict=True) for text in side]
+        features = dict(
+            self._tokenizer(
+                texts,
+                padding=True,
+                truncation=True,
+                max_length=self._max_length,
+                return_tensors="pt",
+            )
+        )
+        labels = [label for _, label in examples if label is not None]
+        if labels:
+            features["labels"] = torch.tensor(labels, dtype=torch.float32)
+        return features
+
+
+class EpochBatches(BatchSampler):
+    """Batches of indices, shuffled anew each epoch by seed and epoch alone.
+
+    With ``lengths`` the batches are bucketed: examples of like token length share a batch, so that
+    little padding is computed. That changes which examples meet in a batch, and so the negatives
+    of a contrastive objective.
+
+    Args:
+        count: how many examples there are.
+        batch_size: examples per batch; the last batch may be smaller.
+        seed: of the shuffling.
+        lengths: tokens of each example, to bucket by.
+        drop_last: leave out a last batch that is not full.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        batch_size: int,
+        *,
+        seed: int,
+        lengths: NDArray[np.int64] | None = None,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(SequentialSampler(range(count)), batch_size, drop_last)
+        self._count = count
+        self._seed = seed
+        self._lengths = lengths
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the shuffle; the trainer calls this at the start of an epoch."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        generator = np.random.default_rng((self._seed, self._epoch))
+        order = generator.permutation(self._count)
+        if self._lengths is not None:
+            size = self.batch_size * _POOL
+            pools = [order[at : at + size] for at in range(0, self._count, size)]
+            order = np.concatenate([p[np.argsort(-self._lengths[p], kind="stable")] for p in pools])
+        batches = [
+            order[at : at + self.batch_size].tolist()
+            for at in range(0, self._count, self.batch_size)
+        ]
+        last = batches.pop() if batches and len(batches[-1]) < self.batch_size else None
+        if self._lengths is not None:
+            batches = [batches[at] for at in generator.permutation(len(batches))]
+        yield from batches
+        if last is not None and not self.drop_last:
+            yield last
+
+
+def token_lengths(
+    examples: Examples, tokenizer: PreTrainedTokenizerBase, *, max_length: int
+) -> NDArray[np.int64]:
+    """Tokens of each example's longest side, as the model will read it."""
+    longest = np.zeros(len(examples), dtype=np.int64)
+    for side in zip(*examples.texts, strict=True):
+        ids = tokenizer(list(side), verbose=False, return_attention_mask=False)["input_ids"]
+        longest = np.maximum(longest, np.fromiter(map(len, ids), np.int64, len(ids)))
+    return np.minimum(longest, max_length)

@@ -1,0 +1,63 @@
+"""Is the model still a model? Collapse is noticed at every evaluation."""
+
+import math
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from tertium.errors import TertiumError
+from tertium.functional import anisotropy, effective_rank, uniformity
+
+__all__ = ["CollapseError", "Measurement", "check_health", "measure"]
+
+_LEAST_RANK = 2.0
+_MOST_ANISOTROPY = 0.995
+
+
+class CollapseError(TertiumError):
+    """Training made all sentences alike, or the score undefined."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What an evaluation during training found.
+
+    Attributes:
+        score: the figure that chooses the checkpoint, higher is better.
+        uniformity: of a sample of embeddings, lower is more spread out.
+        effective_rank: how many directions they use.
+        anisotropy: mean cosine of two different sentences.
+    """
+
+    score: float
+    uniformity: float
+    effective_rank: float
+    anisotropy: float
+
+
+def measure(score: float, embeddings: Float[Tensor, "n d"]) -> Measurement:
+    """The score with the shape of the space beside it."""
+    rows = embeddings.double()
+    return Measurement(
+        score=score,
+        uniformity=uniformity(rows).item(),
+        effective_rank=effective_rank(rows).item(),
+        anisotropy=anisotropy(rows).item(),
+    )
+
+
+def check_health(found: Measurement, *, step: int) -> None:
+    """Raise with advice if the embeddings have collapsed."""
+    if math.isnan(found.score):
+        problem = "the score is undefined, because all predictions are equal"
+    elif not found.effective_rank >= _LEAST_RANK:
+        problem = f"embeddings span {found.effective_rank:.2f} directions"
+    elif found.anisotropy > _MOST_ANISOTROPY:
+        problem = f"two different sentences have cosine {found.anisotropy:.4f} on average"
+    else:
+        return
+    raise CollapseError(
+        f"The model has collapsed at step {step}: {problem}. Lower the learning rate, shorten the "
+        "training, or check that labels and texts vary; earlier checkpoints are kept."
+    )

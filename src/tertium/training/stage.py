@@ -1,0 +1,297 @@
+"""One stage of training, on the Hugging Face Trainer."""
+
+import contextlib
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
+
+from tertium.training.examples import Collator, EpochBatches, Examples, token_lengths
+from tertium.training.health import Measurement, check_health
+from tertium.training.module import TrainingModule
+from tertium.training.optimizer import parameter_groups
+
+__all__ = ["Schedule", "StageTrainer", "last_checkpoint", "train_stage"]
+
+_COMPLETE = "complete"  # written last into a checkpoint folder
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train.
+
+    Attributes:
+        epochs: passes over the data.
+        max_steps: stop after so many optimiser steps instead.
+        batch_size: examples per device and forward pass.
+        accumulate: forward passes per optimiser step.
+        learning_rate: of the top layer.
+        weight_decay: never on biases and LayerNorm.
+        layer_decay: factor from each encoder layer to the one below.
+        warmup: share of the steps, or their number from 1 on.
+        scheduler: a transformers scheduler name.
+        clip: largest gradient norm, or None for no clipping.
+        betas: of AdamW.
+        seed: of data order, dropout and fresh weights.
+        bucket: batch examples of like length together.
+        drop_last: leave out a last batch that is not full.
+        checkpoint_every: steps between checkpoints when nothing is evaluated.
+        evaluate_every: steps between evaluations; each is a checkpoint.
+        precision: ``float32``, ``bf16`` or ``fp16``.
+        report_to: trackers, as transformers names them.
+    """
+
+    epochs: float = 1.0
+    max_steps: int = -1
+    batch_size: int = 16
+    accumulate: int = 1
+    learning_rate: float = 2e-5
+    weight_decay: float = 0.01
+    layer_decay: float = 1.0
+    warmup: float = 0.0
+    scheduler: str = "linear"
+    clip: float | None = 1.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    seed: int = 42
+    bucket: bool = False
+    drop_last: bool = False
+    checkpoint_every: int = 500
+    evaluate_every: int | None = None
+    precision: str = "float32"
+    report_to: tuple[str, ...] = ()
+
+
+class StageTrainer(Trainer):
+    """The Trainer, with our batches, parameter groups, named terms and selection."""
+
+    def __init__(
+        self,
+        module: TrainingModule,
+        examples: Examples,
+        schedule: Schedule,
+        folder: Path,
+        *,
+        select: Callable[[], Measurement] | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        tokenizer, limit = module.encoder.tokenizer, module.encoder.max_length
+        super().__init__(
+            model=module,
+            args=_arguments(
+                schedule,
+                folder,
+                selecting=select is not None,
+                progress=progress,
+                on_cpu=module.encoder.device.type == "cpu",
+            ),
+            train_dataset=examples,
+            eval_dataset=examples if select is not None else None,  # its presence is checked
+            data_collator=Collator(tokenizer, max_length=limit),
+        )
+        self.remove_callback(PrinterCallback)
+        self.add_callback(_Resumed(self))
+        self.module = module
+        self.examples = examples
+        self.schedule = schedule
+        self.select = select
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._steps = 0
+        lengths = token_lengths(examples, tokenizer, max_length=limit) if schedule.bucket else None
+        self.batches = EpochBatches(
+            len(examples),
+            schedule.batch_size,
+            seed=schedule.seed,
+            lengths=lengths,
+            drop_last=schedule.drop_last,
+        )
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Our batches, sharded over processes by accelerate."""
+        loader = DataLoader(
+            self.examples, batch_sampler=self.batches, collate_fn=self.data_collator
+        )
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """AdamW over groups with layer-wise rates."""
+        if self.optimizer is None:
+            schedule = self.schedule
+            depth = int(self.module.encoder.backbone.config.num_hidden_layers)
+            groups = parameter_groups(
+                (model or self.module).named_parameters(),
+                learning_rate=schedule.learning_rate,
+                weight_decay=schedule.weight_decay,
+                layer_decay=schedule.layer_decay,
+                depth=depth,
+            )
+            self.optimizer = torch.optim.AdamW(groups, betas=schedule.betas)
+        return self.optimizer
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,  # noqa: FBT001, FBT002 (the Trainer's signature)
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The module's loss; its terms are added up for the log."""
+        outputs = model(**inputs)
+        for name, value in outputs.items():
+            if name != "loss":
+                self._sums[name] += float(value.detach())
+        self._steps += 1
+        return (outputs["loss"], outputs) if return_outputs else outputs["loss"]
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the mean of each term since the last entry."""
+        if "loss" in logs and self._steps:
+            logs |= {name: self._mean(total / self._steps) for name, total in self._sums.items()}
+            self._sums.clear()
+            self._steps = 0
+        super().log(logs, start_time)
+
+    def _mean(self, value: float) -> float:
+        """The mean over processes."""
+        tensor = torch.tensor(value, dtype=torch.float32, device=self.args.device)
+        return float(self.accelerator.reduce(tensor, reduction="mean"))
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Measure with the selection, stop on collapse."""
+        if self.select is None:
+            return {}
+        found = self.select()
+        metrics = {f"eval_{name}": value for name, value in asdict(found).items()}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
+        check_health(found, step=self.state.global_step)
+        return metrics
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Weights of the whole module as safetensors, no pickled settings beside them."""
+        folder = Path(output_dir or str(self.args.output_dir))
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(state_dict or self.module.state_dict(), folder / "model.safetensors")
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """A checkpoint counts only once it is marked as complete."""
+        super()._save_checkpoint(model, trial)
+        folder = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
+        if self.args.should_save:
+            (folder / _COMPLETE).touch()
+
+
+class _Resumed(TrainerCallback):
+    """What the Trainer forgets when it resumes."""
+
+    def __init__(self, trainer: StageTrainer) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """The best checkpoint is beside the others, wherever the folder is now."""
+        best = Path(str(args.output_dir)) / f"checkpoint-{state.best_global_step}"
+        if state.best_global_step and best.is_dir():
+            state.best_model_checkpoint = str(best)
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """The epoch does not reach batches that are both sharded and skipped."""
+        self._trainer.batches.set_epoch(int(state.epoch or 0))
+
+
+def train_stage(
+    module: TrainingModule,
+    examples: Examples,
+    schedule: Schedule,
+    folder: Path,
+    *,
+    select: Callable[[], Measurement] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> list[dict[str, float]]:
+    """Train ``module`` in place, keep the best checkpoint's weights, and return the log.
+
+    Args:
+        module: encoder and objectives.
+        examples: what to train on.
+        schedule: how long and how fast.
+        folder: for checkpoints; removed by the caller when they are no longer needed.
+        select: measures the module's encoder; the best measurement's weights are kept.
+        resume: go on from the last complete checkpoint in ``folder``.
+        progress: show a bar; by default on a terminal.
+    """
+    torch.manual_seed(schedule.seed)
+    trainer = StageTrainer(module, examples, schedule, folder, select=select, progress=progress)
+    checkpoint = last_checkpoint(folder) if resume else None
+    module.train()
+    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    module.eval()
+    return list(trainer.state.log_history)
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest complete checkpoint; what a kill left half-written is removed."""
+    found = []
+    for path in folder.glob("checkpoint-*"):
+        if (path / _COMPLETE).exists():
+            found.append(path)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+    return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def _arguments(
+    schedule: Schedule, folder: Path, *, selecting: bool, progress: bool | None, on_cpu: bool
+) -> TrainingArguments:
+    every = schedule.evaluate_every or schedule.checkpoint_every
+    return TrainingArguments(
+        output_dir=str(folder),
+        use_cpu=on_cpu,  # or else several processes would not know of each other
+        num_train_epochs=schedule.epochs,
+        max_steps=schedule.max_steps,
+        per_device_train_batch_size=schedule.batch_size,
+        gradient_accumulation_steps=schedule.accumulate,
+        learning_rate=schedule.learning_rate,
+        warmup_steps=schedule.warmup,
+        lr_scheduler_type=schedule.scheduler,
+        max_grad_norm=schedule.clip or 0.0,
+        seed=schedule.seed,
+        eval_strategy="steps" if selecting else "no",
+        eval_steps=every if selecting else None,
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=3,  # the best, the last, and the one before while the last is written
+        load_best_model_at_end=selecting,
+        metric_for_best_model="score" if selecting else None,
+        greater_is_better=True if selecting else None,
+        logging_steps=max(1, min(every, 50)),
+        bf16=schedule.precision == "bf16",
+        fp16=schedule.precision == "fp16",
+        report_to=list(schedule.report_to) or "none",
+        disable_tqdm=not (_on_terminal() if progress is None else progress),
+        remove_unused_columns=False,
+        label_names=["labels"],
+        logging_nan_inf_filter=False,
+    )
+
+
+def _on_terminal() -> bool:
+    import sys
+
+    with contextlib.suppress(ValueError):
+        return sys.stderr.isatty()
+    return False

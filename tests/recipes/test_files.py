@@ -1,0 +1,246 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tertium.errors import TertiumError
+from tertium.recipes.files import RecipeError, read_recipe, recipe_names
+from tertium.recipes.schema import Recipe
+from tests.recipes.toys import toy_recipe, toy_stage
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    return toy_recipe(
+        tmp_path / "toy.yaml",
+        Path("default"),
+        toy_stage(Path("one.tsv"), "one", seed=1),
+        toy_stage(Path("two.tsv"), "two"),
+    )
+
+
+def mistakes(tmp_path: Path, change: Any) -> list[str]:
+    stages = [toy_stage(Path("a.tsv"), name) for name in ("one", "two")]
+    path = toy_recipe(tmp_path / "bad.yaml", Path("default"), *stages, change=change)
+    with pytest.raises(RecipeError) as caught:
+        read_recipe(path)
+    first, *lines = str(caught.value).splitlines()
+    assert "has mistakes" in first
+    return [line.strip() for line in lines]
+
+
+# the recipes that come with tertium
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_valid_and_names_its_command(name: str) -> None:
+    recipe, content = read_recipe(name)
+    assert recipe.summary
+    assert Recipe.model_validate(content) == recipe
+    file = Path(read_recipe.__code__.co_filename).parent / f"{name}.yaml"
+    assert file.read_text("utf-8").startswith(f"# tertium train {name} -o DIR")
+
+
+def test_there_are_all_of_the_papers() -> None:
+    losses = ["", "-ce", "-l1", "-mse", "-translated-relu", "-stage2"]
+    expected = {f"sts-regression-{b}{loss}" for b in ("bert", "roberta") for loss in losses}
+    assert expected | {"sts-regression-minilm"} <= set(recipe_names())
+    for name in expected:
+        assert read_recipe(name)[0].published is not None
+
+
+# extends
+
+
+def test_extends_merges_stages_by_name() -> None:
+    base, _ = read_recipe("sts-regression-bert")
+    longer, _ = read_recipe("sts-regression-roberta-stage2")
+    assert [stage.name for stage in longer.stages] == ["nli", "sts"]
+    nli = longer.stages[0]
+    assert longer.encoder.model == "roberta-base"
+    assert longer.encoder.max_length == base.encoder.max_length == 256
+    assert nli.data == base.stages[0].data
+    assert (nli.train.learning_rate, nli.train.clip, nli.train.seed) == (2e-5, 2.0, 777)
+    assert nli.objectives[0].slope == 3.0
+    assert longer.source == base.source
+
+
+def test_a_file_extends_a_recipe_and_replaces_what_is_no_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    change = {
+        "extends": "sts-regression-minilm",
+        "summary": "mine",
+        "stages": [{"name": "stsb", "objectives": [{"kind": "mse", "head": "cosine"}]}],
+    }
+    path.write_text(yaml.safe_dump(change), encoding="utf-8")
+    recipe, _ = read_recipe(str(path))
+    base, _ = read_recipe("sts-regression-minilm")
+    assert [o.kind for o in recipe.stages[0].objectives] == ["mse"]
+    assert recipe.stages[0].train == base.stages[0].train
+    assert recipe.summary == "mine"
+    assert read_recipe("sts-regression-minilm")[0] == base  # nothing was changed in place
+
+
+def test_extending_nothing_or_oneself(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(f"extends: {two}\n")
+    two.write_text(f"extends: {one}\n")
+    with pytest.raises(RecipeError, match="extends itself: one -> two -> one"):
+        read_recipe(str(one))
+    one.write_text("extends: sts-regression-brt\n")
+    with pytest.raises(TertiumError, match="Did you mean 'sts-regression-bert'"):
+        read_recipe(str(one))
+
+
+# --set and --seed
+
+
+def test_settings_by_name_number_and_kind(recipe: str) -> None:
+    found, _ = read_recipe(
+        recipe,
+        overrides=[
+            "encoder.pooling=cls",
+            "stages.two.train.epochs=3",
+            "stages.0.train.learning_rate=1e-5",
+            "stages.one.objectives.0.slope=4",
+            "stages.two.objectives.smooth_k2.threshold=0.1",
+            "stages.two.select={task: STS-B, every: 7}",
+            "stages.one.data.sources=[{name: STS-B}]",
+            "stages.one.train.clip=null",
+        ],
+    )
+    one, two = found.stages
+    assert str(found.encoder.pooling) == "cls"
+    assert (one.train.learning_rate, one.train.clip, two.train.epochs) == (1e-5, None, 3)
+    assert (one.objectives[0].slope, two.objectives[0].threshold) == (4, 0.1)
+    assert two.select is not None and two.select.every == 7
+    assert one.data.sources[0].name == "STS-B"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("nonsense", "write it as a.b=value"),
+        ("=1", "write it as a.b=value"),
+        ("stages.three.train.epochs=1", "no 'three' here; there are 0, 1, one, two"),
+        ("stages.2.train.epochs=1", "no '2' here"),
+        ("stages.one.objectives.l1.slope=1", "no 'l1' here; there are 0, smooth_k2"),
+        ("summary.text.more=1", "leads nowhere"),
+        ("summary.text=1", "leads nowhere"),
+        ("encoder.model=[unclosed", "not YAML"),
+        ("stages.one.train.epoch=1", r"stages\.one\.train\.epoch"),
+        ("nowhere=1", "nowhere: "),
+    ],
+)
+def test_settings_that_lead_nowhere(recipe: str, override: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        read_recipe(recipe, overrides=[override])
+
+
+def test_the_seed_is_for_every_stage(recipe: str) -> None:
+    assert [s.train.seed for s in read_recipe(recipe)[0].stages] == [1, 42]
+    assert [s.train.seed for s in read_recipe(recipe, seed=9)[0].stages] == [9, 9]
+
+
+# mistakes
+
+
+def test_all_mistakes_are_named_at_once_with_their_places(tmp_path: Path) -> None:
+    def spoil(content: dict[str, Any]) -> None:
+        one, two = content["stages"]
+        content["encoder"]["pooling"] = "mena"
+        one["train"]["epochs"] = -1
+        one["objectives"][0]["kind"] = "smooth_k3"
+        two["data"]["sources"] = [{"name": "STSB"}]
+        two["train"]["speed"] = 3
+
+    lines = mistakes(tmp_path, spoil)
+    assert [line.split(":")[0] for line in lines] == [
+        "encoder.pooling",
+        "stages.one.objectives.0",
+        "stages.one.train.epochs",
+        "stages.two.data.sources.STSB",
+        "stages.two.train.speed",
+    ]
+    assert "Did you mean 'smooth_k2'" in lines[1]
+    assert "(got -1)" in lines[2]
+    assert "Did you mean 'STS-B'" in lines[3]
+
+
+def put(path: str, value: Any) -> Any:
+    """Set ``path`` of the recipe's first stage, or of the recipe itself."""
+    *parents, last = path.split("/")
+
+    def change(content: Any) -> None:
+        place = content if path.startswith("/") else content["stages"][0]
+        for part in filter(None, parents):
+            place = place[int(part) if part.isdigit() else part]
+        place[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("objectives/0/threshold", 0.6), "threshold 0.6 must be between 0 and half"),
+        (put("data/labels/step", 0.25), "threshold 0.25 must be between 0 and half"),
+        (put("objectives", [{"kind": "l1", "threshold": 0.1}]), "l1 has no threshold"),
+        (put("objectives", [{"kind": "cross_entropy", "slope": 1}]), "cross_entropy has no slope"),
+        (put("objectives", [{"kind": "cross_entropy", "head": "cosine"}]), "needs head: siamese"),
+        (put("objectives", [{"kind": "info_nce"}]), "does not learn from graded pairs"),
+        (put("objectives", [{"kind": "l1"}, {"kind": "l1"}]), "two objectives are of the same"),
+        (put("objectives/0/head", "cosin"), "Did you mean 'cosine'"),
+        (put("objectives/0/features", ["w"]), "features must be among"),
+        (put("objectives/0/margin", 1), "unknown setting: margin"),
+        (put("objectives", []), "at least 1 item"),
+        (put("data/labels", {"low": 0}), "names, or low and high"),
+        (put("data/labels", {"names": ["one"]}), "two or more different names"),
+        (put("data/labels", {"low": 5, "high": 0}), "low < high"),
+        (put("data/sources", [{}]), "give either name"),
+        (put("data/sources", [{"name": "STS-B", "file": "x"}]), "give either name"),
+        (put("data/sources", [{"name": "STS-B", "split": "tran"}]), "Did you mean 'train'"),
+        (put("name", "One Stage"), "should match pattern"),
+        (put("name", "two"), "two stages share a name"),
+        (put("/encoder/adapter_rank", 4), "needs freeze: embeddings"),
+        (put("/stages", []), "at least 1 item"),
+        (put("/stages", ["one"]), "stages.0"),
+    ],
+)
+def test_a_mistake_is_explained(tmp_path: Path, change: Any, message: str) -> None:
+    (line,) = mistakes(tmp_path, change)
+    assert message in line
+
+
+def test_a_dead_zone_by_default_must_fit_too(tmp_path: Path) -> None:
+    def change(content: dict[str, Any]) -> None:
+        content["stages"][0]["data"]["labels"]["step"] = 0.25
+        del content["stages"][0]["objectives"][0]["threshold"]
+
+    (line,) = mistakes(tmp_path, change)
+    assert line.startswith("stages.one: threshold 0.25 must be")
+
+
+def test_files_that_are_no_recipes(tmp_path: Path) -> None:
+    path = tmp_path / "no.yaml"
+    with pytest.raises(RecipeError, match="no such recipe file"):
+        read_recipe(str(path))
+    path.write_text("stages: [")
+    with pytest.raises(RecipeError, match="is not YAML"):
+        read_recipe(str(path))
+    path.write_text("- one\n- two\n")
+    with pytest.raises(RecipeError, match="holds no recipe"):
+        read_recipe(str(path))
+    path.write_text("stages: one\n")
+    with pytest.raises(RecipeError, match="summary: Field required"):
+        read_recipe(str(path), seed=1)
+    with pytest.raises(TertiumError, match=r"'sts-regression-minilm'\? .*tertium recipes"):
+        read_recipe("sts-regression-mini")
+
+
+def test_numbers_that_yaml_reads_as_text(recipe: str) -> None:
+    found, _ = read_recipe(recipe, overrides=["stages.one.train.learning_rate='3e-5'"])
+    assert found.stages[0].train.learning_rate == 3e-5
+    with pytest.raises(RecipeError, match="learning_rate"):
+        read_recipe(recipe, overrides=["stages.one.train.learning_rate=fast"])

@@ -1,0 +1,299 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+import tertium
+from tertium.data.problems import DataError
+from tertium.errors import ModelNotFoundError, TertiumError
+from tertium.inference import PairScorer
+from tertium.recipes import train as module
+from tertium.recipes.files import read_recipe, recipe_names
+from tertium.recipes.train import train
+from tertium.training.stage import StageTrainer
+from tests.recipes.toys import toy_pairs, toy_recipe, toy_stage
+from tests.training.toys import StoppedError
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.filterwarnings("ignore::tertium.errors.TertiumWarning"),
+]
+
+PAIRS = [("a b c", "a b c"), ("a b", "x y z"), ("the cat sleeps .", "the dog barks .")]
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def same_weights(one: Path, two: Path) -> bool:
+    a, b = load_file(one / "model.safetensors"), load_file(two / "model.safetensors")
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+# every recipe that comes with tertium
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_takes_two_steps(
+    name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
+) -> None:
+    recipe, _ = read_recipe(name)
+    tiny = tiny_roberta if recipe.encoder.model.startswith("roberta-") else tiny_bert
+    overrides = [f"encoder.model={tiny}"]
+    for stage in recipe.stages:
+        place = f"stages.{stage.name}"
+        overrides += [f"{place}.train.max_steps=2", f"{place}.train.batch_size=4"]
+        overrides += [f"{place}.select.every=2"] if stage.select else []
+    trained = train(
+        name,
+        tmp_path / "model",
+        data=benchmarks_folder,
+        overrides=overrides,
+        evaluate_after=False,
+        progress=False,
+    )
+    assert list(trained.log) == [stage.name for stage in recipe.stages]
+    for stage in recipe.stages:
+        entries = [entry for entry in trained.log[stage.name] if "loss" in entry]
+        assert entries[-1]["step"] == 2
+        for objective in stage.objectives:
+            assert np.isfinite(entries[-1][objective.kind])
+        assert any("eval_score" in entry for entry in trained.log[stage.name])
+    model = tertium.load(tmp_path / "model")
+    assert isinstance(model, PairScorer)
+    labels = recipe.stages[-1].data.labels.build()
+    assert model.scale == (labels.low, labels.high)
+    scores = model.score(PAIRS)
+    assert ((scores >= labels.low) & (scores <= labels.high)).all()
+    assert {(d.name, d.split) for d in model.training_data} >= {
+        (s.name, s.split) for stage in recipe.stages for s in stage.data.sources
+    }
+
+
+# what a run leaves
+
+
+def test_a_run_leaves_a_model_its_card_and_its_log(
+    tiny_bert: Path, benchmarks_folder: Path, pairs: Path, tmp_path: Path
+) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    trained = train(
+        recipe, tmp_path / "model", data=benchmarks_folder, command="tertium train toy", seed=5
+    )
+    assert trained.report is not None
+    found = files(trained.folder)
+    assert {"README.md", "report.json", "tertium.json", "head.safetensors"} <= set(found)
+    assert "run/recipe.yaml" in found and "run/0-own/finished.json" in found
+    assert not any("checkpoint" in name for name in found)
+    card = (trained.folder / "README.md").read_text("utf-8")
+    assert "# a toy" in card and "Made by `tertium train toy`" in card and "STS-B" in card
+    assert "the user's own" in card
+    average = trained.report.to_json()["results"]["sts"]["average"]
+    report = json.loads((trained.folder / "report.json").read_text())
+    assert report["results"]["sts"]["average"] == average
+    record = yaml.safe_load((trained.folder / "run" / "recipe.yaml").read_text())
+    assert record["stages"][0]["train"]["seed"] == 5
+    again = tertium.evaluate(tertium.load(trained.folder), data=benchmarks_folder)
+    assert again.to_json()["results"]["sts"]["average"] == average  # to the last digit
+
+
+def test_what_the_start_had_seen_is_remembered(
+    tiny_bert: Path, benchmarks_folder: Path, pairs: Path, tmp_path: Path
+) -> None:
+    stage = toy_stage(pairs, "stsb")
+    stage["data"]["sources"] = [{"name": "STS-B"}]
+    first = toy_recipe(tmp_path / "first.yaml", tiny_bert, stage)
+    train(first, tmp_path / "one", data=benchmarks_folder, evaluate_after=False)
+    second = toy_recipe(tmp_path / "second.yaml", tmp_path / "one", toy_stage(pairs))
+    train(second, tmp_path / "two", data=benchmarks_folder, evaluate_after=False)
+    seen = tertium.load(tmp_path / "two").training_data
+    assert [data.name for data in seen] == ["STS-B", str(pairs)]
+
+
+def test_without_benchmark_data_there_is_no_report(
+    tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    assert train(recipe, tmp_path / "model").report is None
+
+
+def test_limits_and_rounding(tiny_bert: Path, tmp_path: Path) -> None:
+    stage = toy_stage(toy_pairs(tmp_path / "p.tsv", *(0.4 * at for at in range(12))))
+    stage["data"]["limit"] = 6
+    stage["data"]["labels"]["round"] = True
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    material = module.load_examples(recipe.stages[0].data, folder=None, seed=1)
+    other = module.load_examples(recipe.stages[0].data, folder=None, seed=2)
+    assert len(material.examples) == 6
+    assert material.examples == other.examples  # every seed trains on the same pairs
+    assert all(value == round(value) for value in material.examples.labels or [])
+
+
+def test_scales_are_mapped_linearly(
+    benchmarks_folder: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    stage = toy_stage(Path("x"))
+    stage["data"]["sources"] = [{"name": "SICK-R"}]
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    material = module.load_examples(recipe.stages[0].data, folder=benchmarks_folder, seed=1)
+    rows = (benchmarks_folder / "sick_raw.tsv").read_text().splitlines()[1:13]
+    expected = [5 * (float(row.split("\t")[2]) - 1) / 4 for row in rows]
+    assert material.examples.labels == pytest.approx(expected)
+
+
+# resuming
+
+
+def test_an_interrupted_run_ends_in_the_same_weights(
+    tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = [toy_stage(pairs, name, max_steps=3, checkpoint_every=1) for name in ("one", "two")]
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, *stages)
+    train(recipe, tmp_path / "whole")
+    original, steps = StageTrainer.compute_loss, iter(range(1, 100))
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if next(steps) in (2, 6):
+            raise StoppedError
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(StageTrainer, "compute_loss", interrupted)
+    for resume in (False, True):  # in the first stage, then in the second
+        with pytest.raises(StoppedError):
+            train(recipe, tmp_path / "parts", resume=resume)
+        assert not (tmp_path / "parts" / "tertium.json").exists()
+        assert float((tmp_path / "parts" / "run" / "seconds.txt").read_text()) > 0
+    train(recipe, tmp_path / "parts", resume=True)
+    assert same_weights(tmp_path / "whole", tmp_path / "parts")
+    whole, parts = tertium.load(tmp_path / "whole"), tertium.load(tmp_path / "parts")
+    np.testing.assert_array_equal(whole.score(PAIRS), parts.score(PAIRS))
+
+
+def test_finished_stages_are_skipped(
+    tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = toy_recipe(
+        tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs, "one"), toy_stage(pairs, "two")
+    )
+    begun: list[str] = []
+    original = module.train_stage
+
+    def spy(model: Any, examples: Any, schedule: Any, folder: Path, **options: Any) -> Any:
+        begun.append(folder.name)
+        if begun == ["0-one", "1-two"]:
+            raise StoppedError
+        return original(model, examples, schedule, folder, **options)
+
+    monkeypatch.setattr(module, "train_stage", spy)
+    with pytest.raises(StoppedError):
+        train(recipe, tmp_path / "model")
+    trained = train(recipe, tmp_path / "model", resume=True)
+    assert begun == ["0-one", "1-two", "1-two"]
+    assert list(trained.log) == ["one", "two"] and trained.log["one"]
+    train(recipe, tmp_path / "model", resume=True)  # all is finished: nothing is trained
+    assert len(begun) == 3
+
+
+def test_a_folder_that_holds_a_run(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    train(recipe, tmp_path / "model")
+    before = files(tmp_path / "model")
+    with pytest.raises(TertiumError, match=r"holds a run already.*--resume"):
+        train(recipe, tmp_path / "model")
+    with pytest.raises(TertiumError, match="a run resumes with its own recipe"):
+        train(recipe, tmp_path / "model", resume=True, seed=8)
+    assert files(tmp_path / "model") == before
+
+
+def test_resuming_what_never_began_begins(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    train(recipe, tmp_path / "model", resume=True)
+    assert (tmp_path / "model" / "tertium.json").exists()
+
+
+# bad data leave nothing
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t7.5\n", r"pairs\.tsv:3.*7\.5.*from 0 to 5"),
+        ("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t-1\n", "from 0 to 5"),
+        ("sentence1\tsentence2\tscore\na\tb\t1\nc\td\tnan\n", "finite number"),
+        ("sentence1\tsentence2\tscore\na\tb\t1\nc\td\thigh\n", "write a number"),
+        ("sentence1\tsentence2\tscore\na\tb\t3\nc\td\t3\n", "All 2 labels are equal"),
+        ("", "no rows|empty"),
+        ("sentence1\tsentence2\tscore\n", "no rows"),
+        ("sentence1\tsentence2\na\tb\n", "score"),
+        ("sentence1\tscore\na\t3\n", "sentence2"),
+        (None, "no such file"),
+    ],
+)
+def test_bad_pairs_are_explained_and_leave_nothing(
+    content: str | None, message: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs.tsv"
+    if content is not None:
+        path.write_text(content)
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(path))
+    with pytest.raises(TertiumError, match=message):
+        train(recipe, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_line_of_json_is_counted_from_one(tiny_bert: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"sentence1": "a", "sentence2": "b", "score": score} for score in (1, 9)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(path))
+    with pytest.raises(DataError, match=r"pairs\.jsonl:2"):
+        train(recipe, tmp_path / "model")
+
+
+def test_labels_of_the_wrong_kind_and_a_missing_model_leave_nothing(
+    tiny_bert: Path, pairs: Path, benchmarks_folder: Path, tmp_path: Path
+) -> None:
+    stage = toy_stage(pairs)
+    stage["data"] = {
+        "sources": [{"name": "STS-B"}],
+        "labels": {"names": ["contradiction", "neutral", "entailment"]},
+    }
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    with pytest.raises(TertiumError, match="STS-B holds GradedPair rows"):
+        train(recipe, tmp_path / "model", data=benchmarks_folder)
+    recipe = toy_recipe(tmp_path / "toy.yaml", Path("./nowhere"), toy_stage(pairs))
+    with pytest.raises(ModelNotFoundError):
+        train(recipe, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+# adapters
+
+
+@pytest.mark.parametrize("head", ["cosine", "siamese"])
+def test_an_adapter_is_the_merged_model(
+    head: str, tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    stage = toy_stage(pairs, learning_rate=0.01)
+    stage["objectives"][0]["head"] = head
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    settings = ["encoder.freeze=embeddings", "encoder.adapter_rank=2", "encoder.pooling=cls"]
+    settings += ["encoder.normalize=true", "encoder.max_length=16"]
+    train(recipe, tmp_path / "model", overrides=settings)
+    merged, adapted = tertium.load(tmp_path / "model"), tertium.load(tmp_path / "model" / "adapter")
+    assert isinstance(adapted, PairScorer)
+    np.testing.assert_allclose(adapted.score(PAIRS), merged.score(PAIRS), atol=1e-5)
+    np.testing.assert_allclose(adapted.encode(["a b c"]), merged.encode(["a b c"]), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(adapted.encode("a b c")), 1, atol=1e-5)
+    assert adapted.encoder.max_length == merged.encoder.max_length == 16
+    assert adapted.training_data == merged.training_data
+    changed = tertium.load(tiny_bert).encode(["a b c"], normalize=True)
+    assert not np.allclose(changed, merged.encode(["a b c"]), atol=1e-3)
+    size = sum(path.stat().st_size for path in (tmp_path / "model" / "adapter").iterdir())
+    assert size < (tmp_path / "model" / "model.safetensors").stat().st_size

@@ -1,0 +1,74 @@
+"""The benchmark sets in small, and recipes for tiny models."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.training.toys import toy_examples
+
+STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sick")
+LABELS = ("contradiction", "neutral", "entailment")
+
+
+def toy_benchmarks(folder: Path) -> Path:
+    """STS and NLI files in the flat layout, a dozen rows of each split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = toy_examples(12).texts
+    for name in STS:
+        lines = ["split\tsubset\tscore\tsentence1\tsentence2"]
+        for split in ("train", "dev", "test"):
+            for at, (first, second) in enumerate(texts):
+                score = 5.0 - (at % 3) / 2 if first == second else 1 + (at % 4) / 4
+                lines.append(f"{split}\tall\t{score}\t{first}\t{second}")
+        for form in ("", "_raw"):
+            (folder / f"{name}{form}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = ["sentence1\tsentence2\tlabel"]
+    for at, (first, second) in enumerate(texts):
+        label = LABELS[2 * (first == second)] if at % 3 else LABELS[1]
+        rows.append(f"{first}\t{second}\t{label}")
+    with gzip.open(folder / "nli_pairs.tsv.gz", "wt", encoding="utf-8") as stream:
+        stream.write("\n".join(rows) + "\n")
+    return folder
+
+
+def toy_pairs(path: Path, *scores: object) -> Path:
+    """A user's own file of graded pairs."""
+    texts = toy_examples(12).texts
+    given = scores or [5.0 if a == b else float(at % 3) for at, (a, b) in enumerate(texts)]
+    rows = ["sentence1\tsentence2\tscore"]
+    rows += [f"{a}\t{b}\t{score}" for (a, b), score in zip(texts, given, strict=False)]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def toy_stage(pairs: Path, name: str = "own", **train: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "data": {"sources": [{"file": str(pairs)}], "labels": {"low": 0, "high": 5}},
+        "objectives": [{"kind": "smooth_k2", "head": "cosine", "threshold": 0.25}],
+        "train": {
+            "max_steps": 2,
+            "batch_size": 4,
+            "learning_rate": 0.001,
+            "checkpoint_every": 2,
+            **train,
+        },
+    }
+
+
+def toy_recipe(
+    path: Path, model: Path, *stages: dict[str, Any], change: Callable[[Any], object] | None = None
+) -> str:
+    """Write a recipe for a tiny model; ``change`` may spoil it."""
+    content: dict[str, Any] = {
+        "summary": "a toy",
+        "encoder": {"model": str(model)},
+        "stages": list(stages),
+    }
+    if change is not None:
+        change(content)
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return str(path)

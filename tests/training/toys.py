@@ -1,0 +1,171 @@
+"""A toy problem that a tiny model learns in a few steps, in this process or in one of its own."""
+
+import argparse
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import TrainerCallback
+
+import tertium
+from tertium.encoders import Encoder
+from tertium.heads import SiameseHead
+from tertium.objectives import Objective, SmoothK2
+from tertium.training import Examples, Schedule, TrainingModule, train_stage
+from tertium.training.health import Measurement
+from tertium.training.module import WeightedObjective
+from tertium.training.stage import StageTrainer
+from tests.fakes import WORDS
+
+HEALTHY = {"uniformity": -2.0, "effective_rank": 9.0, "anisotropy": 0.1}
+
+
+class StoppedError(Exception):
+    """Stands for Ctrl-C, a full disk, or a power cut."""
+
+
+def toy_examples(count: int = 24, *, seed: int = 0) -> Examples:
+    """Equal texts are alike (2), texts without a common word are not (0)."""
+    draw = random.Random(seed)
+    texts: list[tuple[str, ...]] = []
+    for at in range(count):
+        first = draw.sample(WORDS[:26], draw.randint(1, 8))
+        others = [word for word in WORDS[:26] if word not in first]
+        texts.append((" ".join(first), " ".join(first if at % 2 else draw.sample(others, 4))))
+    return Examples(texts, [2.0 * (at % 2) for at in range(count)])
+
+
+def toy_module(
+    model: Path, *, dropout: bool = True, objectives: dict[str, type[Objective]] | None = None
+) -> TrainingModule:
+    encoder = tertium.load(model)
+    assert isinstance(encoder, Encoder)
+    module = TrainingModule(
+        encoder,
+        {
+            name: WeightedObjective(
+                kind(head=SiameseHead(dimension=encoder.dimension), low=0.0, high=2.0)  # type: ignore[call-arg]
+            )
+            for name, kind in (objectives or {"smooth_k2": SmoothK2}).items()
+        },
+        sides=2,
+    )
+    if not dropout:
+        for part in module.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = 0.0
+    return module
+
+
+def selection(module: TrainingModule) -> Callable[[], Measurement]:
+    """A score that is a function of the weights, so that two equal runs choose alike."""
+
+    def select() -> Measurement:
+        total = sum(float(p.detach().double().sum()) for p in module.parameters())
+        return Measurement(score=abs(total * 1e4) % 1, **HEALTHY)
+
+    return select
+
+
+def weights(module: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def stop_at(module: TrainingModule, forward: int, stop: Callable[[], None]) -> None:
+    """Call ``stop`` in the forward pass of that number."""
+    calls = iter(range(1, 10_000))
+
+    def hook(*_: object) -> None:
+        if next(calls) == forward:
+            stop()
+
+    module.register_forward_pre_hook(hook)
+
+
+def stopped() -> None:
+    raise StoppedError
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+RESUMABLE = Schedule(
+    epochs=3, batch_size=6, accumulate=2, learning_rate=1e-3, warmup=0.2, evaluate_every=2, seed=7
+)
+
+
+def distributed(model: Path, output: Path) -> None:
+    """One step's loss and gradients, and whether a resumed run ends like an uninterrupted one."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    schedule = Schedule(
+        epochs=2,
+        batch_size=8 // world,
+        clip=None,
+        learning_rate=1e-3,
+        checkpoint_every=2,
+        seed=3,
+    )
+    gradients: dict[str, Tensor] = {}
+
+    class Keep(TrainerCallback):
+        def on_pre_optimizer_step(self, *_: Any, **kwargs: Any) -> None:
+            if not gradients:
+                gradients.update(
+                    {
+                        name.removeprefix("module."): parameter.grad.clone()
+                        for name, parameter in kwargs["model"].named_parameters()
+                        if parameter.grad is not None
+                    }
+                )
+
+    examples = toy_examples()
+    module = toy_module(model, dropout=False)
+    torch.manual_seed(schedule.seed)
+    trainer = StageTrainer(module, examples, schedule, output / "whole", progress=False)
+    trainer.add_callback(Keep())
+    trainer.train()
+    whole = weights(module)
+
+    module = toy_module(model, dropout=False)
+    stop_at(module, 6, stopped)
+    try:
+        train_stage(module, examples, schedule, output / "resumed", progress=False)
+    except StoppedError:
+        trainer.accelerator.wait_for_everyone()
+    module = toy_module(model, dropout=False)
+    train_stage(module, examples, schedule, output / "resumed", resume=True, progress=False)
+    if trainer.is_world_process_zero():
+        losses = [(e["loss"], e["smooth_k2"]) for e in trainer.state.log_history if "loss" in e]
+        save_file({f"grad.{k}": v for k, v in gradients.items()}, output / "gradients.safetensors")
+        save_file(whole, output / "whole.safetensors")
+        save_file(weights(module), output / "resumed.safetensors")
+        save_file({"losses": torch.tensor(losses)}, output / "losses.safetensors")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["distributed", "killed"])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--at", type=int, default=0)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    if given.what == "distributed":
+        distributed(given.model, given.output)
+        return
+    module = toy_module(given.model)
+    stop_at(module, given.at, die)
+    train_stage(module, toy_examples(), RESUMABLE, given.output, select=selection(module))
+
+
+if __name__ == "__main__":
+    main()
