@@ -1,6 +1,7 @@
 """Run a recipe: stage after stage, resumable, to a model folder with its card."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -87,11 +88,13 @@ def train(
     checked, content = read_recipe(recipe, overrides=overrides, seed=seed)
     folder = benchmarks.find_folder(data)
     run = output / _RUN
-    _check_run(run, content, resume=resume)
+    if _leads():
+        _check_run(run, content, resume=resume)
     start = time.perf_counter()
     prepared = [load_examples(s.data, folder=folder, seed=s.train.seed) for s in checked.stages]
     encoder = build_encoder(checked.encoder)
-    _record(run, content)  # only now, so that bad data leave nothing behind
+    if _leads():
+        _record(run, content)  # only now, so that bad data leave nothing behind
     heads: dict[str, PairHead] = {}
     log: dict[str, list[dict[str, float]]] = {}
     try:
@@ -111,6 +114,8 @@ def train(
     except BaseException:  # the time counts, whatever ended it
         _spent(run, time.perf_counter() - start)
         raise
+    if not _leads():
+        return Trained(output, None, time.perf_counter() - start, log)
     seen = _seen(checked.stages, prepared)
     encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
     model = PairScorer(encoder, heads[checked.stages[-1].name], prepared[-1].labels)
@@ -185,10 +190,11 @@ def _run_stage(
             resume=resume,
             progress=progress,
         )
-        with atomic_path(weights) as temporary:
-            save_file(module.state_dict(), temporary)
-        with atomic_path(done) as temporary:
-            temporary.write_text(json.dumps(log, indent=1))
+        if _leads():
+            with atomic_path(weights) as temporary:
+                save_file(module.state_dict(), temporary)
+            with atomic_path(done) as temporary:
+                temporary.write_text(json.dumps(log, indent=1))
     heads = [getattr(o.objective, "head", None) for o in objectives.values()]
     return next((head for head in heads if isinstance(head, PairHead)), None), log
 
@@ -217,5 +223,11 @@ def _spent(run: Path, seconds: float) -> float:
     """Seconds of this and of earlier, interrupted calls."""
     record = run / "seconds.txt"
     total = seconds + (float(record.read_text()) if record.exists() else 0.0)
-    record.write_text(f"{total:.1f}")
+    if _leads():
+        record.write_text(f"{total:.1f}")
     return total
+
+
+def _leads() -> bool:
+    """Whether this process writes: the only one, or the first that a launcher started."""
+    return int(os.environ.get("RANK", "0")) == 0
