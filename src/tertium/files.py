@@ -46,7 +46,8 @@ def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         yield temporary
-        temporary.chmod(0o777 & ~_umask())
+        for path in (temporary, *temporary.rglob("*")):  # some writers keep files to their owner
+            path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
         if not folder.exists():
             temporary.replace(folder)
             return

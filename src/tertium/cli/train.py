@@ -1,5 +1,6 @@
 """``tertium train`` and ``tertium recipes``."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -42,12 +43,14 @@ def train(
         evaluate_after=evaluation,
         progress=sys.stderr.isatty(),
     )
+    if not trained.leads:
+        return
     if as_json:
         emit(
             {
                 "model": str(trained.folder),
                 "seconds": round(trained.seconds, 1),
-                "log": trained.log,
+                "log": {stage: [_finite(e) for e in log] for stage, log in trained.log.items()},
                 "report": None if trained.report is None else trained.report.to_json(),
             }
         )
@@ -65,26 +68,40 @@ def recipes(
     Example: tertium recipes sts-regression-minilm
     """
     from tertium.recipes.files import read_recipe, recipe_names
+    from tertium.recipes.sweep import read_sweep, sweep_names
 
     if name is not None:
         _explain(name, as_json=as_json)
         return
     found = {known: read_recipe(known)[0] for known in recipe_names()}
+    sweeps = {known: read_sweep(known).summary for known in sweep_names()}
     if as_json:
         rows = [
             {"name": known, "summary": recipe.summary, "published": recipe.published}
             for known, recipe in found.items()
         ]
-        emit({"recipes": rows})
+        sweep_rows = [{"name": known, "summary": text} for known, text in sweeps.items()]
+        emit({"recipes": rows, "sweeps": sweep_rows})
         return
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("recipe", "what it does", "paper's STS", box=None, pad_edge=False)
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("recipe", no_wrap=True, overflow="fold")
+    table.add_column("what it does")
+    table.add_column("paper's STS", justify="right")
     for known, recipe in found.items():
         figure = "" if recipe.published is None else f"{recipe.published:.2f}"
         table.add_row(known, recipe.summary, figure)
-    Console().print(table)
+    console.print(table)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("sweep", no_wrap=True, overflow="fold")
+    table.add_column("what it compares")
+    for known, summary in sweeps.items():
+        table.add_row(known, summary)
+    console.print()
+    console.print(table)
 
 
 def _explain(name: str, *, as_json: bool) -> None:
@@ -99,3 +116,8 @@ def _explain(name: str, *, as_json: bool) -> None:
     typer.echo(f"{recipe.summary}\n{recipe.source}\n")
     typer.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
     typer.echo("Change a setting with --set, for instance --set stages.0.train.epochs=2")
+
+
+def _finite(entry: dict[str, float]) -> dict[str, float | None]:
+    """A log entry as JSON can hold it: NaN and infinity become null."""
+    return {key: value if math.isfinite(value) else None for key, value in entry.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tertium.encoders import Encoder
+from tertium.encoders import ENCODERS, Encoder
 from tertium.encoders.embedded import default_folder
 from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
 from tertium.inference.pair import PairScorer
@@ -29,10 +29,7 @@ class NamedModel:
 
 
 # What ``load`` returns, by the kind that ``tertium.json`` names.
-KINDS: dict[Kind, type[Encoder] | type[PairScorer]] = {
-    Kind.ENCODER: Encoder,
-    Kind.PAIR: PairScorer,
-}
+KINDS: dict[str, type[Encoder] | type[PairScorer]] = {**ENCODERS, Kind.PAIR: PairScorer}
 
 # Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
 NAMES: dict[str, NamedModel] = {

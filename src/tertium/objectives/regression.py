@@ -49,7 +49,7 @@ def squared_error(predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]) -> 
 def translated_relu(
     predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"], *, slope: float, threshold: float
 ) -> Float[Tensor, " n"]:
-    """Translated ReLU: STS-Regression, Eq. 3.
+    """Translated ReLU: STS-Regression, Eq. 1.
 
     ``max(0, slope · (x - threshold))``. At ``x = threshold`` exactly the gradient is the slope, as
     in the authors' code.
@@ -60,7 +60,7 @@ def translated_relu(
 def smooth_k2(
     predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"], *, slope: float, threshold: float
 ) -> Float[Tensor, " n"]:
-    """Smooth K2 loss: STS-Regression, Eq. 5.
+    """Smooth K2 loss: STS-Regression, Eq. 2.
 
     0 if ``x < threshold``, else ``slope · (x - threshold)²``.
     """

@@ -12,7 +12,7 @@ from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.data.problems import DataError, Problem
 from tertium.data.readers import iter_rows
-from tertium.data.rows import GradedPair, NliPair
+from tertium.data.rows import GradedPair, LabelledPair, NliPair
 from tertium.data.tables import header_line
 from tertium.encoders import Encoder
 from tertium.errors import TertiumError
@@ -42,6 +42,9 @@ __all__ = [
     "build_selection",
     "load_examples",
 ]
+
+
+_Labelled = GradedPair | LabelledPair | NliPair
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,8 @@ def build_schedule(spec: TrainSpec, select: SelectSpec | None) -> Schedule:
 
 def build_selection(
     spec: SelectSpec, encoder: Encoder, *, folder: Path | None
-) -> tuple[Callable[[], Measurement], TrainingData]:
-    """The figure that chooses the checkpoint, and the data it looks at."""
+) -> Callable[[], Measurement]:
+    """The figure that chooses the checkpoint."""
     data = benchmarks.load(spec.task, split=spec.split, folder=folder, text=spec.text)
     texts = [text for row in data.rows for text in (row.sentence1, row.sentence2)]
     gold = np.array([row.score for row in data.rows])
@@ -123,7 +126,7 @@ def build_selection(
         score = 100 * spearman(gold, cosines(rows[0::2], rows[1::2]))
         return measure(score, torch.from_numpy(rows[:512]))
 
-    return select, TrainingData(name=spec.task, split=spec.split, use="selection")
+    return select
 
 
 def _objective(spec: ObjectiveSpec, labels: OrderedLabels, dimension: int, seed: int) -> Objective:
@@ -150,13 +153,15 @@ def _head(spec: ObjectiveSpec, labels: OrderedLabels, dimension: int, seed: int)
 def _read(
     source: SourceSpec, labels: OrderedLabels, folder: Path | None
 ) -> tuple[list[tuple[str, str, float]], str]:
-    row_type: type[GradedPair] | type[NliPair] = GradedPair if labels.names is None else NliPair
     if source.name is None:
         path = Path(str(source.file))
-        rows: list[GradedPair | NliPair] = [*iter_rows(path, row_type)]
-        _check_range(path, rows, labels)
+        own: type[GradedPair] | type[LabelledPair]
+        own = GradedPair if labels.names is None else LabelledPair
+        rows: list[_Labelled] = [*iter_rows(path, own)]
+        _check_labels(path, rows, labels)
         return [(r.sentence1, r.sentence2, _value(r, labels, None)) for r in rows], "the user's own"
     data = benchmarks.load(source.name, split=source.split, folder=folder, text=source.text)
+    row_type: type[_Labelled] = GradedPair if labels.names is None else NliPair
     if not isinstance(data.rows[0], row_type):
         raise TertiumError(
             f"{source.name} holds {type(data.rows[0]).__name__} rows, and the recipe's labels need "
@@ -166,11 +171,9 @@ def _read(
     return [(r.sentence1, r.sentence2, _value(r, labels, scale)) for r in data.rows], data.licence
 
 
-def _value(
-    row: GradedPair | NliPair, labels: OrderedLabels, scale: tuple[float, float] | None
-) -> float:
+def _value(row: _Labelled, labels: OrderedLabels, scale: tuple[float, float] | None) -> float:
     """A row's label as a number, moved linearly from the set's own scale to the recipe's."""
-    if isinstance(row, NliPair):
+    if not isinstance(row, GradedPair):
         return labels.value(row.label)
     if scale is None:
         return labels.value(row.score)
@@ -179,20 +182,23 @@ def _value(
     return labels.low + share * (labels.high - labels.low)
 
 
-def _check_range(path: Path, rows: list[GradedPair | NliPair], labels: OrderedLabels) -> None:
+def _check_labels(path: Path, rows: list[_Labelled], labels: OrderedLabels) -> None:
+    """Raise with every row whose label the recipe does not know."""
     if not rows:
         raise TertiumError(f"{path} holds no pairs.")
-    problems = [
-        Problem(
-            str(path),
-            number,
-            "score",
-            str(row.score),
-            f"labels go from {labels.low:g} to {labels.high:g}; correct it or set the recipe's "
-            "labels",
+    if labels.names is None:
+        known = f"labels go from {labels.low:g} to {labels.high:g}"
+    else:
+        known = f"labels are {', '.join(labels.names)}"
+    problems = []
+    for number, row in enumerate(rows, (header_line(path) or 0) + 1):
+        column, given = (
+            ("score", row.score) if isinstance(row, GradedPair) else ("label", row.label)
         )
-        for number, row in enumerate(rows, (header_line(path) or 0) + 1)
-        if isinstance(row, GradedPair) and not labels.low <= row.score <= labels.high
-    ]
+        try:
+            labels.value(given)
+        except TertiumError:
+            remedy = f"{known}; correct it or set the recipe's labels"
+            problems.append(Problem(str(path), number, column, str(given), remedy))
     if problems:
         raise DataError(problems)

@@ -36,6 +36,10 @@ def _number(value: Any) -> Any:
 
 
 Number = Annotated[float, BeforeValidator(_number)]
+Scheduler = Literal[
+    "linear", "cosine", "constant", "constant_with_warmup", "polynomial", "inverse_sqrt"
+]
+Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 def _settings(kind: str) -> dict[str, Any]:
@@ -172,13 +176,13 @@ class TrainSpec(_Spec):
     weight_decay: Number = Field(0.01, ge=0)
     layer_decay: Number = Field(1.0, gt=0, le=1)
     warmup: Number = Field(0.0, ge=0)
-    scheduler: str = "linear"
+    scheduler: Scheduler = "linear"
     clip: Number | None = Field(1.0, gt=0)
     seed: int = 42
     bucket: bool = True
     checkpoint_every: int = Field(500, ge=1)
     precision: Literal["float32", "bf16", "fp16"] = "float32"
-    report_to: tuple[str, ...] = ()
+    report_to: tuple[Tracker, ...] = ()
 
 
 class SelectSpec(_Spec):

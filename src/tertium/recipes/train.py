@@ -4,8 +4,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from tertium.data import benchmarks
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import apply_adapter, extract_adapter
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, require
 from tertium.evaluation import Report
 from tertium.files import atomic_path
 from tertium.heads import PairHead
@@ -35,6 +36,7 @@ from tertium.recipes.files import read_recipe
 from tertium.recipes.schema import Recipe, StageSpec
 from tertium.recipes.suites import evaluate
 from tertium.training import TrainingModule, train_stage
+from tertium.training.health import Measurement
 
 __all__ = ["Trained", "train"]
 
@@ -52,12 +54,14 @@ class Trained:
         report: its STS evaluation, or None without benchmark data.
         seconds: wall time of training.
         log: every stage's log entries.
+        leads: whether this process wrote the model, where a launcher started several.
     """
 
     folder: Path
     report: Report | None
     seconds: float
     log: dict[str, list[dict[str, float]]]
+    leads: bool = True
 
 
 def train(
@@ -85,7 +89,11 @@ def train(
         evaluate_after: measure STS at the end, where benchmark data are found.
         progress: show bars; by default on a terminal.
     """
+    require("train", purpose="Training", packages=("accelerate",))
     checked, content = read_recipe(recipe, overrides=overrides, seed=seed)
+    for tracker in {name for stage in checked.stages for name in stage.train.report_to}:
+        if find_spec(tracker) is None:
+            raise TertiumError(f"train.report_to needs {tracker}: pip install {tracker}")
     folder = benchmarks.find_folder(data)
     run = output / _RUN
     if _leads():
@@ -93,19 +101,24 @@ def train(
     start = time.perf_counter()
     prepared = [load_examples(s.data, folder=folder, seed=s.train.seed) for s in checked.stages]
     encoder = build_encoder(checked.encoder)
+    selections = [
+        None if s.select is None else build_selection(s.select, encoder, folder=folder)
+        for s in checked.stages
+    ]
     if _leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
     heads: dict[str, PairHead] = {}
     log: dict[str, list[dict[str, float]]] = {}
     try:
-        for number, (stage, material) in enumerate(zip(checked.stages, prepared, strict=True)):
+        stages = zip(checked.stages, prepared, selections, strict=True)
+        for number, (stage, material, select) in enumerate(stages):
             stage_folder = run / f"{number}-{stage.name}"
             head, log[stage.name] = _run_stage(
                 stage,
                 material,
                 encoder,
                 stage_folder,
-                data=folder,
+                select=select,
                 resume=resume,
                 progress=progress,
             )
@@ -115,7 +128,7 @@ def train(
         _spent(run, time.perf_counter() - start)
         raise
     if not _leads():
-        return Trained(output, None, time.perf_counter() - start, log)
+        return Trained(output, None, time.perf_counter() - start, log, leads=False)
     seen = _seen(checked.stages, prepared)
     encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
     model = PairScorer(encoder, heads[checked.stages[-1].name], prepared[-1].labels)
@@ -164,7 +177,7 @@ def _run_stage(
     encoder: Encoder,
     folder: Path,
     *,
-    data: Path | None,
+    select: Callable[[], Measurement] | None,
     resume: bool,
     progress: bool | None,
 ) -> tuple[PairHead | None, list[dict[str, float]]]:
@@ -178,9 +191,6 @@ def _run_stage(
         module.load_state_dict(load_file(weights))
         log = json.loads(done.read_text())
     else:
-        select = None
-        if stage.select is not None:
-            select, _ = build_selection(stage.select, encoder, folder=data)
         log = train_stage(
             module,
             material.examples,

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
 
+from tertium.encoders.quiet import quiet
 from tertium.training.examples import Collator, EpochBatches, Examples, token_lengths
 from tertium.training.health import Measurement, check_health
 from tertium.training.module import TrainingModule
@@ -238,7 +239,8 @@ def train_stage(
     trainer = StageTrainer(module, examples, schedule, folder, select=select, progress=progress)
     checkpoint = last_checkpoint(folder) if resume else None
     module.train()
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    with quiet():
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     module.eval()
     return list(trainer.state.log_history)
 
