@@ -295,7 +295,7 @@ class Encoder:
     def score(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
         rows = self.encode(flat_pairs(pairs), output="torch", **options)
-        return cosine_pairs(rows[0::2], rows[1::2]).cpu().numpy()
+        return cosine_pairs(rows[0::2], rows[1::2]).clamp(-1, 1).cpu().numpy()
 
     def cosine(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """The same as :meth:`score`: an encoder's score is the cosine."""

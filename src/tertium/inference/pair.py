@@ -122,7 +122,7 @@ class PairScorer:
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
     ) -> NDArray[np.float32]:
         """Cosine of each pair's embeddings."""
-        return np.asarray(cosine_pairs(*self._sides(pairs, options)).cpu().numpy())
+        return np.asarray(cosine_pairs(*self._sides(pairs, options)).clamp(-1, 1).cpu().numpy())
 
     def classify(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
