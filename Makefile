@@ -20,6 +20,8 @@ lint: .venv/dev.done
 bench: .venv/dev.done
 	$(BIN)/python benchmarks/evaluate_sts.py
 	$(BIN)/python benchmarks/encode.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/train_regression.py
 
 clean:
 	rm -rf .venv

@@ -1,6 +1,7 @@
 """What every benchmark shares: data, timing, tables that are kept."""
 
 import os
+import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,15 @@ def matmul_limit() -> float:
     size = 1536
     a, b = torch.randn(size, size), torch.randn(size, size)
     return 2 * size**3 / seconds(lambda: a @ b, repeats=8)
+
+
+def peak_memory() -> float:
+    """Largest resident size of this process in MB, without what it inherited from its parent."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def publish(name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

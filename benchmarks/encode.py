@@ -1,12 +1,7 @@
-"""Sentences a second of ``Encoder.encode`` against ``SentenceTransformer.encode``, and memory.
+"""Sentences a second of ``Encoder.encode`` against ``SentenceTransformer.encode``.
 
 python benchmarks/encode.py
 """
-
-import json
-import resource
-import subprocess
-import sys
 
 import numpy as np
 from common import data_folder, matmul_limit, publish, seconds
@@ -19,7 +14,7 @@ SENTENCES = 3000
 
 
 def main() -> None:
-    """Measure speed, then memory in processes of their own."""
+    """Time both on the same texts, and say how near they come to the machine's limit."""
     encoder = tertium.load()
     stock = SentenceTransformer(str(encoder.source), device="cpu")
     limit = matmul_limit()
@@ -51,18 +46,6 @@ def main() -> None:
     )
     publish("encode", title, header, rows)
 
-    memory = [
-        [f"{count:,}", kind, f"{peak:.0f} MB"]
-        for count, kind in [
-            (10_000, "default"),
-            (100_000, "default"),
-            (10_000, "stub"),
-            (1_000_000, "stub"),
-        ]
-        for peak in [_peak(count, kind)]
-    ]
-    publish("memory", "Peak memory of encode_stream", ["texts", "encoder", "peak"], memory)
-
 
 def _texts() -> dict[str, list[str]]:
     folder = data_folder()
@@ -88,29 +71,5 @@ def _operations(encoder: tertium.Encoder, texts: list[str]) -> float:
     return float(layers * (per_token * lengths + 4 * d * lengths**2).sum())
 
 
-def _peak(count: int, kind: str) -> float:
-    command = [sys.executable, __file__, "--memory", str(count), kind]
-    return float(json.loads(subprocess.check_output(command)))
-
-
-def _memory(count: int, kind: str) -> None:
-    """Stream ``count`` texts through an encoder and print the peak resident size in MB."""
-    encoder = tertium.load()
-    if kind == "stub":  # everything but the network: tokens, batches, windows
-        width = encoder.dimension
-        encoder._forward = (
-            lambda features: {  # type: ignore[method-assign]
-                "sentence_embedding": features["input_ids"][:, :1].float().expand(-1, width)
-            }
-        )
-    texts = (f"sentence number {at} about the weather" for at in range(count))
-    for _ in encoder.encode_stream(texts, progress=False):
-        pass
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
 if __name__ == "__main__":
-    if "--memory" in sys.argv:
-        _memory(int(sys.argv[2]), sys.argv[3])
-    else:
-        main()
+    main()

@@ -4,7 +4,6 @@ python benchmarks/train_regression.py
 """
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,7 @@ import time
 import warnings
 from pathlib import Path
 
-from common import data_folder, publish
+from common import data_folder, peak_memory, publish
 
 BATCH, STEPS = 32, 120
 
@@ -104,8 +103,7 @@ def _measure(engine: str) -> None:
             spent = _sentence_transformers(folder)
         else:
             spent = _tertium(folder, bucket=engine == "tertium")
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"rate": BATCH * STEPS / spent, "memory": memory}))
+    print(json.dumps({"rate": BATCH * STEPS / spent, "memory": peak_memory()}))
 
 
 if __name__ == "__main__":
