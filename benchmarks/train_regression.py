@@ -44,7 +44,9 @@ def _tertium(folder: Path, *, bucket: bool) -> float:
     from tertium.recipes.files import read_recipe
     from tertium.training import Schedule, TrainingModule, train_stage
 
-    recipe, _ = read_recipe("sts-regression-minilm", overrides=["encoder.freeze=nothing"])
+    recipe, _ = read_recipe(
+        "sts-regression-minilm", overrides=["encoder.freeze=nothing", "encoder.adapter_rank=null"]
+    )
     stage = recipe.stages[0]
     material = load_examples(stage.data, folder=data_folder(), seed=0)
     encoder = build_encoder(recipe.encoder)
