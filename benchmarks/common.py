@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from tertium.evaluation.provenance import Provenance, current_command
+from tertium.evaluation.report import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -51,11 +52,11 @@ def peak_memory() -> float:
 
 def publish(name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a Markdown table and keep it under ``benchmarks/results``."""
-    rule = ["---", *("---:" for _ in header[1:])]
-    lines = ["| " + " | ".join(row) + " |" for row in [header, rule, *rows]]
     command = f"python benchmarks/{current_command()}"
     origin = Provenance(command, seed=0, seconds=time.perf_counter() - START)
-    text = "\n".join([f"# {title}", "", *lines, "", "```", str(origin), "```", ""])
+    text = "\n".join(
+        [f"# {title}", "", markdown_table(header, rows), "", "```", str(origin), "```", ""]
+    )
     print(text)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")

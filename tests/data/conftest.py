@@ -1,4 +1,3 @@
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,16 +17,6 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return _write
-
-
-@pytest.fixture(scope="session")
-def benchmark_folder() -> Path:
-    """The real sets; tests that read them are skipped where they are not."""
-    default = Path(__file__).parents[2].parent / "shared" / "data"
-    folder = Path(os.environ.get("TERTIUM_DATA") or default)
-    if not folder.is_dir():
-        pytest.skip(f"no benchmark folder at {folder}; name one with TERTIUM_DATA")
-    return folder
 
 
 @pytest.fixture

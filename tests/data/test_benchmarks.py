@@ -103,45 +103,45 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "split"), REAL)
 def test_every_real_set_has_its_rows(
-    name: str, split: str, benchmark_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, split: str, data_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong count would warn, and a warning fails a test."""
     monkeypatch.setenv("TERTIUM_CACHE", str(cache))
-    loaded = load(name, split=split, folder=benchmark_folder)
+    loaded = load(name, split=split, folder=data_folder)
     assert len(loaded.rows) == DATASETS[name].rows[split]
     assert {type(row) for row in loaded.rows} == {DATASETS[name].row_type}
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", [name for name, d in DATASETS.items() if len(d.files) == 2])
-def test_raw_rows_are_the_same_pairs(name: str, benchmark_folder: Path) -> None:
-    senteval = load(name, folder=benchmark_folder).rows
-    raw = load(name, folder=benchmark_folder, text="raw").rows
+def test_raw_rows_are_the_same_pairs(name: str, data_folder: Path) -> None:
+    senteval = load(name, folder=data_folder).rows
+    raw = load(name, folder=data_folder, text="raw").rows
     assert [(row.score, row.subset) for row in raw] == [(row.score, row.subset) for row in senteval]
     assert raw != senteval
 
 
 @pytest.mark.data
 def test_hidden_labels_are_hidden_and_others_not(
-    benchmark_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    data_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERTIUM_CACHE", str(cache))
     for split, hidden in {"train": False, "validation": False, "test": True}.items():
-        rows = load("C-STS", split=split, folder=benchmark_folder).rows
+        rows = load("C-STS", split=split, folder=data_folder).rows
         assert {row.label is None for row in rows} == {hidden}
 
 
 @pytest.mark.data
-def test_hashes_are_those_of_the_manifest(benchmark_folder: Path) -> None:
-    manifest = benchmark_folder / "manifest.json"
+def test_hashes_are_those_of_the_manifest(data_folder: Path) -> None:
+    manifest = data_folder / "manifest.json"
     if not manifest.is_file():
         pytest.skip("this copy of the sets has no manifest")
     known = json.loads(manifest.read_text())
-    assert load("SICK-R", folder=benchmark_folder).sha256 == known["sick.tsv"]["sha256"]
+    assert load("SICK-R", folder=data_folder).sha256 == known["sick.tsv"]["sha256"]
 
 
 @pytest.mark.data
-def test_seventy_thousand_rows_take_less_than_two_seconds(benchmark_folder: Path) -> None:
+def test_seventy_thousand_rows_take_less_than_two_seconds(data_folder: Path) -> None:
     start = time.perf_counter()
-    load("SST2", split="train", folder=benchmark_folder)
+    load("SST2", split="train", folder=data_folder)
     assert time.perf_counter() - start < 2

@@ -98,11 +98,9 @@ def test_a_file_with_a_colon_in_its_name_is_a_file(write: Write) -> None:
     ],
 )
 def test_sts_benchmark_is_found_in_the_years_it_was_made_from(
-    year: str, train: int, dev: int, test: int, benchmark_folder: Path
+    year: str, train: int, dev: int, test: int, data_folder: Path
 ) -> None:
-    pairs = [
-        pair_key(row.sentence1, row.sentence2) for row in load(year, folder=benchmark_folder).rows
-    ]
+    pairs = [pair_key(row.sentence1, row.sentence2) for row in load(year, folder=data_folder).rows]
     for split, count in {"train": train, "dev": dev, "test": test}.items():
-        keys = pair_keys(benchmark_folder / "stsb.tsv", split=split)
+        keys = pair_keys(data_folder / "stsb.tsv", split=split)
         assert sum(pair in keys for pair in pairs) == count

@@ -27,9 +27,9 @@ def test_samples_are_without_problems(path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"])
-def test_samples_are_in_no_benchmark(name: str, benchmark_folder: Path) -> None:
+def test_samples_are_in_no_benchmark(name: str, data_folder: Path) -> None:
     samples = {text for pair in sample_pairs() for text in (pair.sentence1, pair.sentence2)}
     samples.update(sample_sentences())
     for split in DATASETS[name].rows:
-        rows = load(name, split=split, folder=benchmark_folder, text="raw").rows
+        rows = load(name, split=split, folder=data_folder, text="raw").rows
         assert samples.isdisjoint(text for row in rows for text in (row.sentence1, row.sentence2))

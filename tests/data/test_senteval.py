@@ -84,9 +84,9 @@ def test_sick_is_read_by_split_and_whole(write: Write, tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("year", SUBSETS)
 def test_both_layouts_hold_the_same_rows(
-    year: str, write: Write, tmp_path: Path, benchmark_folder: Path
+    year: str, write: Write, tmp_path: Path, data_folder: Path
 ) -> None:
-    flat = load(year, folder=benchmark_folder).rows
+    flat = load(year, folder=data_folder).rows
     for subset in SUBSETS[year]:
         rows = [row for row in flat if row.subset == subset]
         stem = f"STS/{year}-en-test/STS"

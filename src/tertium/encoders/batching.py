@@ -1,8 +1,14 @@
 """Batches without padding waste."""
 
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 import numpy as np
 
-__all__ = ["token_budget_batches"]
+__all__ = ["chunks", "token_budget_batches"]
+
+T = TypeVar("T")
 
 
 def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray]:
@@ -25,3 +31,14 @@ def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray
         batches.append(order[start : start + size])
         start += size
     return batches
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Cut a stream into lists of ``size`` items, the last one shorter; only one is in memory.
+
+    >>> list(chunks("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

@@ -1,7 +1,6 @@
 """The encoder: a sentence-transformers model with batching that wastes nothing."""
 
 import contextlib
-import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.encoders.attention import capture_attention
-from tertium.encoders.batching import token_budget_batches
+from tertium.encoders.batching import chunks, token_budget_batches
 from tertium.encoders.pooling import infer_pooling, pooling_modules
 from tertium.encoders.quiet import quiet
 from tertium.errors import TertiumError, TertiumWarning
@@ -287,7 +286,7 @@ class Encoder:
         """
         start = 0
         counted = options.setdefault("truncation", Truncation()) or Truncation()
-        for chunk in _chunks(texts, window):
+        for chunk in chunks(texts, window):
             yield from self.encode(_checked(chunk, start=start), **options)
             start += len(chunk)
         counted.report()
@@ -473,9 +472,3 @@ def _valid(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
-
-
-def _chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    iterator = iter(texts)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk

@@ -1,6 +1,7 @@
 """Results that print as a table, and save as JSON and Markdown."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from tertium.evaluation.provenance import Provenance
 from tertium.files import atomic_path
 
-__all__ = ["Report", "SuiteResult", "TaskResult"]
+__all__ = ["Report", "SuiteResult", "TaskResult", "markdown_table"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Report:
         parts = [f"## {self.model}"]
         for suite in self.suites:
             header, *rows = suite.rows()
-            parts += [f"### {suite.suite}", "", _markdown(header, rows)]
+            parts += [f"### {suite.suite}", "", markdown_table(header, rows)]
         return "\n".join([*parts, "", "```", str(self.provenance), "```", ""])
 
     def save(self, path: Path) -> None:
@@ -177,6 +178,7 @@ def _plain(header: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def _markdown(header: list[str], rows: list[list[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, the first column to the left and the others to the right."""
     rule = ["---", *("---:" for _ in header[1:])]
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])

@@ -2,15 +2,15 @@
 
 import contextlib
 import csv
-import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from tertium.encoders import Encoder
+from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
@@ -72,7 +72,7 @@ def write_scores(scorer: Encoder | PairScorer, pairs: Iterable[TextPair], output
         writers[output.suffix](temporary) as write,
         bar(total=None, label="scoring", unit="pair") as shown,
     ):
-        for window in _windows(pairs):
+        for window in chunks(pairs, _WINDOW):
             scores = scorer.score(window, progress=False, truncation=truncation)
             write([(a, b, float(s)) for (a, b), s in zip(window, scores, strict=True)])
             count += len(window)
@@ -89,12 +89,6 @@ class _RowSink(Protocol):
     def __call__(self, rows: list[Row], /) -> None: ...
 
 
-def _windows(items: Iterable[Any]) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while window := list(itertools.islice(iterator, _WINDOW)):
-        yield window
-
-
 def _blocks(
     encoder: Encoder | PairScorer,
     texts: Iterable[str],
@@ -103,7 +97,7 @@ def _blocks(
     normalize: bool,
 ) -> Iterator[tuple[list[str], np.ndarray]]:
     truncation = Truncation()
-    for window in _windows(texts):
+    for window in chunks(texts, _WINDOW):
         vectors = encoder.encode(window, normalize=normalize, progress=False, truncation=truncation)
         yield window, vectors
         done(len(window))

@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tertium.errors import TertiumError, unknown_name
+from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
 from tertium.recipes.files import RecipeError, read_recipe
 
@@ -99,9 +100,7 @@ class SweepTable:
 
     def __str__(self) -> str:
         header, *rows = self.rows()
-        rule = ["---", *("---:" for _ in header[1:])]
-        lines = ["| " + " | ".join(row) + " |" for row in [header, rule, *rows]]
-        return "\n".join([self.summary, "", *lines])
+        return f"{self.summary}\n\n{markdown_table(header, rows)}"
 
 
 def sweep_names() -> list[str]:
