@@ -40,20 +40,17 @@ def _run(engine: str) -> dict[str, float]:
 
 
 def _tertium(folder: Path, *, bucket: bool) -> float:
-    from tertium.recipes.build import build_encoder, build_objectives, load_examples
+    from tertium.recipes.build import build_encoder, build_module
+    from tertium.recipes.examples import load_examples
     from tertium.recipes.files import read_recipe
-    from tertium.training import Schedule, TrainingModule, train_stage
+    from tertium.training import Schedule, train_stage
 
     recipe, _ = read_recipe(
         "sts-regression-minilm", overrides=["encoder.freeze=nothing", "encoder.adapter_rank=null"]
     )
     stage = recipe.stages[0]
-    material = load_examples(stage.data, folder=data_folder(), seed=0)
-    encoder = build_encoder(recipe.encoder)
-    objectives = build_objectives(
-        stage.objectives, material.labels, dimension=encoder.dimension, seed=0
-    )
-    module = TrainingModule(encoder, objectives, sides=2)
+    material = load_examples(stage, folder=data_folder())
+    module = build_module(stage, material, build_encoder(recipe.encoder))
     schedule = Schedule(
         max_steps=STEPS, batch_size=BATCH, bucket=bucket, checkpoint_every=10 * STEPS
     )

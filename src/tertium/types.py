@@ -11,7 +11,18 @@ from torch import Tensor
 
 from tertium.errors import TertiumError
 
-__all__ = ["Embedder", "Encoded", "Kind", "Pooling", "Scorer", "Term", "TextPair", "ViewPair"]
+__all__ = [
+    "Embedder",
+    "Encoded",
+    "Kind",
+    "Masked",
+    "Pooling",
+    "Scorer",
+    "Term",
+    "TextPair",
+    "Tokens",
+    "ViewPair",
+]
 
 TextPair = tuple[str, str]
 
@@ -37,6 +48,32 @@ class Kind(StrEnum):
     ENSEMBLE = "ensemble"
     CONDITIONAL = "conditional"
     STATIC = "static"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A batch before the encoder: ids and mask change together.
+
+    Attributes:
+        ids: token ids, padded on the right.
+        mask: 1 for real tokens, 0 for padding.
+    """
+
+    ids: Int[Tensor, "n t"]
+    mask: Int[Tensor, "n t"]
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A batch with some tokens hidden, after the encoder.
+
+    Attributes:
+        tokens: last hidden states of what was left to see.
+        labels: the hidden ids, and a negative number wherever nothing was hidden.
+    """
+
+    tokens: Float[Tensor, "n t width"]
+    labels: Int[Tensor, "n t"]
 
 
 @dataclass(frozen=True)
@@ -67,12 +104,14 @@ class ViewPair:
         second: the other view, or the second sentence.
         negatives: hard negatives, row by row.
         labels: graded labels of the pairs.
+        masked: the same sentences with tokens hidden, where an objective asked for that.
     """
 
     first: Encoded
     second: Encoded
     negatives: Encoded | None = None
     labels: Float[Tensor, " n"] | None = None
+    masked: Masked | None = None
 
     @property
     def targets(self) -> Float[Tensor, " n"]:

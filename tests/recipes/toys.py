@@ -29,8 +29,16 @@ def toy_benchmarks(folder: Path) -> Path:
     for at, (first, second) in enumerate(texts):
         label = LABELS[2 * (first == second)] if at % 3 else LABELS[1]
         rows.append(f"{first}\t{second}\t{label}")
-    with gzip.open(folder / "nli_pairs.tsv.gz", "wt", encoding="utf-8") as stream:
-        stream.write("\n".join(rows) + "\n")
+    triplets = ["anchor\tpositive\thard_negative"]
+    triplets += [f"{a}\t{a} .\t{b}" for a, b in texts]
+    sentences = [f"{a} , the {b}" for a, b in texts] + [a + " sleeps" for a, _ in texts]
+    for name, lines in (
+        ("nli_pairs.tsv.gz", rows),
+        ("nli_triplets.tsv.gz", triplets),
+        ("wiki_sentences.txt.gz", sentences),
+    ):
+        with gzip.open(folder / name, "wt", encoding="utf-8") as stream:
+            stream.write("\n".join(lines) + "\n")
     return folder
 
 

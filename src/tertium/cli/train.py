@@ -17,6 +17,7 @@ def train(
         None, help="Your own graded pairs instead of the recipe's."
     ),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the model."),
+    texts: Path | None = typer.Option(None, help="Your own texts instead of the recipe's."),
     data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
     resume: bool = typer.Option(False, "--resume", help="Go on after an interruption."),
     seed: int | None = typer.Option(None, help="Replaces the recipe's seed."),
@@ -31,14 +32,16 @@ def train(
     from tertium.evaluation.provenance import current_command
     from tertium.recipes.train import train as run
 
-    overrides = [*set_, *([f"stages.0.data.sources=[{{file: {str(pairs)!r}}}]"] if pairs else [])]
+    overrides = [f"stages.0.data.sources=[{{file: {str(pairs)!r}}}]"] if pairs else []
+    if texts:
+        overrides.append(f"stages.0.data={{kind: texts, sources: [{{file: {str(texts)!r}}}]}}")
     trained = run(
         recipe,
         output,
         data=data,
         resume=resume,
         seed=seed,
-        overrides=overrides,
+        overrides=[*overrides, *set_],
         command=current_command(),
         evaluate_after=evaluation,
         progress=sys.stderr.isatty(),

@@ -1,6 +1,7 @@
 """The encoder: a sentence-transformers model with batching that wastes nothing."""
 
 import contextlib
+import copy
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from tertium.functional.pooling import LAYER_MIXES
 from tertium.functional.similarity import cosine_pairs
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
 from tertium.progress import bar
-from tertium.types import Encoded, Kind, Pooling, TextPair
+from tertium.types import Encoded, Kind, Pooling, TextPair, Tokens
 
 __all__ = ["EncodeOptions", "Encoder", "Truncation", "TruncationWarning", "flat_pairs"]
 
@@ -181,6 +182,24 @@ class Encoder:
             source=self.source,
             training_data=self.training_data,
         )
+
+    def copy(self) -> "Encoder":
+        """An independent encoder with the same weights."""
+        return Encoder(
+            copy.deepcopy(self.model),
+            name=self.name,
+            pooling=self.pooling,
+            source=self.source,
+            training_data=self.training_data,
+        )
+
+    def attention(self, tokens: Tokens) -> Tensor:
+        """Attention weights ``[l, n, h, t, t]`` of all layers, without dropout and gradients."""
+        layers = range(int(self.backbone.config.num_hidden_layers))
+        features = {"input_ids": tokens.ids, "attention_mask": tokens.mask}
+        with torch.no_grad(), _eval(self.model):
+            found = self.forward(features, attention_layers=layers).attention
+        return cast(Tensor, found)
 
     @property
     def backbone(self) -> PreTrainedModel:

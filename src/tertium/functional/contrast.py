@@ -3,10 +3,11 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tertium.functional.similarity import cosine_matrix
 
-__all__ = ["contrast_logits", "info_nce"]
+__all__ = ["contrast_logits", "contrastive_tension", "info_nce", "nt_xent"]
 
 
 def contrast_logits(
@@ -54,3 +55,38 @@ def info_nce(
         queue=queue,
     )
     return logits.logsumexp(dim=1) - logits.diagonal()
+
+
+def nt_xent(
+    first: Float[Tensor, "n d"],
+    second: Float[Tensor, "n d"],
+    *,
+    temperature: float,
+    against: tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]] | None = None,
+) -> Float[Tensor, " rows"]:
+    """2N-way contrast over both views together, 2n values: SimCLR (Chen et al., 2020), Eq. 1.
+
+    Each of the 2n rows is matched to its other view, and its own column is left out. With
+    ``against``, the two views of another tower, the columns are that tower's: a row's target is
+    the other view of its sentence there, and the same view of its sentence is left out (JTCSE).
+    """
+    rows = torch.cat([first, second])
+    columns = rows if against is None else torch.cat(against)
+    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    logits = (cosine_matrix(rows, columns) / temperature).masked_fill(own, -torch.inf)
+    targets = torch.arange(len(rows), device=rows.device).roll(len(first))
+    return logits.logsumexp(dim=1) - logits.gather(1, targets[:, None]).squeeze(1)
+
+
+def contrastive_tension(
+    anchors: Float[Tensor, "g d"], candidates: Float[Tensor, "g k d"]
+) -> Float[Tensor, "g k"]:
+    """Binary cross-entropy of dot products: Contrastive Tension (Carlsson et al., 2021), Eq. 1.
+
+    The anchors come from one encoder and the candidates from the other. An anchor's first
+    candidate is the same sentence, all others are different ones.
+    """
+    logits = torch.einsum("gd,gkd->gk", anchors, candidates)
+    same = torch.zeros_like(logits)
+    same[:, 0] = 1.0
+    return binary_cross_entropy_with_logits(logits, same, reduction="none")

@@ -1,22 +1,31 @@
 """Objectives: encoded views in, named and weighted loss terms out."""
 
 from tertium.objectives.base import Objective
-from tertium.objectives.info_nce import InfoNCE
+from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, PositivesOnly
+from tertium.objectives.masked_lm import MaskedLM
 from tertium.objectives.regression import L1, MSE, CrossEntropy, SmoothK2, TranslatedReLU
 
 __all__ = [
     "L1",
     "MSE",
     "OBJECTIVES",
+    "ContrastiveTension",
     "CrossEntropy",
     "InfoNCE",
+    "MaskedLM",
+    "NTXent",
     "Objective",
+    "PositivesOnly",
     "SmoothK2",
     "TranslatedReLU",
 ]
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "info_nce": InfoNCE,
+    "nt_xent": NTXent,
+    "positives_only": PositivesOnly,
+    "contrastive_tension": ContrastiveTension,
+    "masked_lm": MaskedLM,
     "cross_entropy": CrossEntropy,
     "l1": L1,
     "mse": MSE,

@@ -1,6 +1,7 @@
 """What every objective is."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,7 +17,20 @@ class NonFiniteLossError(TertiumError):
 
 
 class Objective(nn.Module, ABC):
-    """A loss made of named terms; it receives encoded views, never a model."""
+    """A loss made of named terms; it receives encoded views, never a model.
+
+    Attributes:
+        in_batch: other examples of the batch are its negatives, so that several processes must
+            exchange their embeddings.
+        two_encoders: the first view comes from an independent copy of the encoder.
+        anchor_stride: only every so many-th example is needed as first view.
+        mask_probability: share of tokens to hide in a further pass, or None for no such pass.
+    """
+
+    in_batch: ClassVar[bool] = False
+    two_encoders: ClassVar[bool] = False
+    anchor_stride: int = 1
+    mask_probability: float | None = None
 
     @abstractmethod
     def terms(self, views: ViewPair) -> dict[str, Term]:

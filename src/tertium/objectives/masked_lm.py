@@ -1,25 +1,54 @@
-"""The masked-language-model term that SimCSE adds as an auxiliary."""
+"""The masked-language-model term that SimCSE and ADD add as an auxiliary."""
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-__all__ = ["IGNORED", "masked_lm"]
+from tertium.errors import TertiumError
+from tertium.objectives.base import Objective
+from tertium.types import Term, ViewPair
 
-IGNORED = -100  # label of positions that were not masked
+__all__ = ["MaskedLM", "masked_lm"]
 
 
 def masked_lm(
     tokens: Float[Tensor, "n t d"], labels: Int[Tensor, "n t"], *, head: nn.Module
 ) -> Float[Tensor, " m"]:
-    """Cross-entropy of each masked position: SimCSE (Gao et al., 2021), section 3, "MLM".
+    """Cross-entropy of each hidden token: SimCSE (Gao et al., 2021), section 3, "MLM".
 
-    The language-model head runs on the masked positions alone.
+    The language-model head runs on the hidden positions alone. A batch where chance hid nothing
+    gives a single zero.
 
     Args:
         tokens: last hidden states of the masked input.
-        labels: the original id where a token was masked, ``IGNORED`` elsewhere.
+        labels: the original id where a token was hidden, a negative number elsewhere.
         head: hidden states to vocabulary scores.
     """
-    masked = labels != IGNORED
-    return cross_entropy(head(tokens[masked]), labels[masked], reduction="none")
+    hidden = labels >= 0
+    if not hidden.any():
+        return 0.0 * tokens[0, 0, :1]
+    return cross_entropy(head(tokens[hidden]), labels[hidden], reduction="none")
+
+
+class MaskedLM(Objective):
+    """Predict hidden tokens beside the contrast, so that token knowledge is kept.
+
+    Args:
+        head: hidden states to vocabulary scores.
+        probability: share of tokens that are hidden.
+    """
+
+    def __init__(self, *, head: nn.Module, probability: float = 0.15) -> None:
+        super().__init__()
+        if not 0 < probability < 1:
+            raise TertiumError(f"probability must be between 0 and 1, got {probability}.")
+        self.head = head
+        self.mask_probability = probability
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``masked_lm``, a value per hidden token."""
+        if views.masked is None:
+            raise TertiumError("masked_lm needs a pass with hidden tokens.")
+        return {
+            "masked_lm": Term(masked_lm(views.masked.tokens, views.masked.labels, head=self.head))
+        }

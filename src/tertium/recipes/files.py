@@ -9,11 +9,12 @@ import yaml
 from pydantic import ValidationError
 
 from tertium.errors import TertiumError, unknown_name
-from tertium.recipes.schema import Recipe
+from tertium.recipes.schema import Recipe, StageSpec
 
 __all__ = ["RecipeError", "read_recipe", "recipe_names", "resolve_recipe"]
 
 _FOLDER = Path(__file__).parent
+_STAGE_PARTS = StageSpec.model_fields.keys() - {"name"}
 
 
 class RecipeError(TertiumError):
@@ -104,7 +105,7 @@ def _is_stages(value: Any) -> bool:
     return (
         isinstance(value, list)
         and all(isinstance(v, dict) and "name" in v for v in value)
-        and (any("objectives" in v or "train" in v or "data" in v for v in value))
+        and any(_STAGE_PARTS & v.keys() for v in value)
     )
 
 

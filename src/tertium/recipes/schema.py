@@ -1,9 +1,20 @@
 """What a training recipe may say; everything is checked before anything runs."""
 
 import inspect
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+import torch
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from torch import nn
 
 from tertium.data.benchmarks import DATASETS
 from tertium.data.labels import OrderedLabels
@@ -11,6 +22,7 @@ from tertium.errors import TertiumError, unknown_name
 from tertium.heads import HEADS, SiameseHead
 from tertium.objectives import OBJECTIVES
 from tertium.types import Pooling
+from tertium.views import VIEWS, Vocabulary
 
 __all__ = [
     "DataSpec",
@@ -22,6 +34,7 @@ __all__ = [
     "SourceSpec",
     "StageSpec",
     "TrainSpec",
+    "ViewSpec",
 ]
 
 
@@ -49,7 +62,13 @@ def _settings(kind: str) -> dict[str, Any]:
 
 
 # Objectives that compare a head's score with graded labels.
-_GRADED = frozenset(kind for kind in OBJECTIVES if "head" in _settings(kind))
+_GRADED = frozenset(kind for kind in OBJECTIVES if "low" in _settings(kind))
+# A vocabulary to try a view's settings with, before there is a model.
+_VOCABULARY = {
+    "vocabulary": Vocabulary(
+        size=1, padding=0, mask=0, boundaries=(), characters=torch.ones(1, dtype=torch.long)
+    )
+}
 
 
 class _Spec(BaseModel):
@@ -122,12 +141,42 @@ class LabelSpec(_Spec):
 
 
 class DataSpec(_Spec):
-    """Graded pairs to train on."""
+    """What to train on: graded pairs, single texts, or triplets with a hard negative."""
 
-    kind: Literal["graded"] = "graded"
+    kind: Literal["graded", "texts", "triplets"] = "graded"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
-    labels: LabelSpec
+    labels: LabelSpec | None = None
     limit: int | None = Field(None, ge=2)
+
+    @model_validator(mode="after")
+    def _labels_where_graded(self) -> "DataSpec":
+        if (self.labels is not None) != (self.kind == "graded"):
+            raise ValueError(
+                "graded pairs need labels" if self.labels is None else f"{self.kind} have no labels"
+            )
+        return self
+
+
+class ViewSpec(BaseModel):
+    """One step from a sentence to its second view, with the view's own settings."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    kind: str
+    scores_from: Literal["model", "frozen"] = "model"
+
+    @model_validator(mode="after")
+    def _known(self) -> "ViewSpec":
+        if self.kind not in VIEWS:
+            raise ValueError(str(unknown_name("view", self.kind, VIEWS)))
+        if "scores_from" in self.model_fields_set and self.kind != "add":
+            raise ValueError(f"{self.kind} scores nothing: scores_from belongs to add")
+        self.settings()
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """The view's arguments, checked."""
+        return _checked_settings(VIEWS[self.kind], self.kind, self.model_extra or {}, _VOCABULARY)
 
 
 class ObjectiveSpec(BaseModel):
@@ -147,12 +196,13 @@ class ObjectiveSpec(BaseModel):
     def _known(self) -> "ObjectiveSpec":
         if self.kind not in OBJECTIVES:
             raise ValueError(str(unknown_name("objective", self.kind, OBJECTIVES)))
+        if self.kind not in _GRADED:
+            self.settings()
+            return self
         if self.head not in HEADS:
             raise ValueError(str(unknown_name("head", self.head, HEADS)))
         if self.model_extra:
             raise ValueError(f"unknown setting: {', '.join(self.model_extra)}")
-        if self.kind not in _GRADED:
-            raise ValueError(f"{self.kind} does not learn from graded pairs")
         for name in ("slope", "threshold"):
             if getattr(self, name) is not None and name not in _settings(self.kind):
                 raise ValueError(f"{self.kind} has no {name}")
@@ -163,6 +213,18 @@ class ObjectiveSpec(BaseModel):
         if self.kind == "cross_entropy" and self.head != "siamese":
             raise ValueError("cross_entropy classifies: it needs head: siamese")
         return self
+
+    @property
+    def graded(self) -> bool:
+        """Whether it compares a head's score with labels."""
+        return self.kind in _GRADED
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of an objective that is not graded, checked."""
+        declared = self.model_fields_set - {"kind", "weight"}
+        given = {name: getattr(self, name) for name in declared}
+        head = {"head": nn.Identity()} if "head" in _settings(self.kind) else {}
+        return _checked_settings(OBJECTIVES[self.kind], self.kind, given, head)
 
 
 class TrainSpec(_Spec):
@@ -179,7 +241,7 @@ class TrainSpec(_Spec):
     scheduler: Scheduler = "linear"
     clip: Number | None = Field(1.0, gt=0)
     seed: int = 42
-    bucket: bool = True
+    bucket: bool | None = None  # by default where a batch's examples do not meet each other
     checkpoint_every: int = Field(500, ge=1)
     precision: Literal["float32", "bf16", "fp16"] = "float32"
     report_to: tuple[Tracker, ...] = ()
@@ -188,26 +250,57 @@ class TrainSpec(_Spec):
 class SelectSpec(_Spec):
     """Which figure chooses the checkpoint that is kept."""
 
-    task: Literal["STS-B"] = "STS-B"
+    task: Literal["STS-B", "held-out"] = "STS-B"
     split: Literal["dev"] = "dev"
     text: Literal["senteval", "raw"] = "raw"
     every: int = Field(250, ge=1)
 
 
 class StageSpec(_Spec):
-    """One stage: data, objectives, schedule, selection."""
+    """One stage: data, views, objectives, schedule, selection."""
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     data: DataSpec
+    views: tuple[ViewSpec, ...] = ()
+    projection: Literal["none", "mlp"] = "none"
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1)
     train: TrainSpec = TrainSpec()
     select: SelectSpec | None = None
 
     @model_validator(mode="after")
-    def _dead_zones_fit(self) -> "StageSpec":
+    def _parts_fit(self) -> "StageSpec":
         kinds = [objective.kind for objective in self.objectives]
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"two objectives are of the same kind: {', '.join(kinds)}")
+        graded = self.data.kind == "graded"
+        for objective in self.objectives:
+            if graded and not objective.graded:
+                raise ValueError(f"{objective.kind} does not learn from graded pairs")
+            if objective.graded and not graded:
+                raise ValueError(f"{objective.kind} learns from graded pairs, not {self.data.kind}")
+        if self.views and self.data.kind != "texts":
+            raise ValueError(f"views are made of single texts, and the data are {self.data.kind}")
+        if self.select is not None and self.select.task == "held-out" and self.data.kind != "texts":
+            raise ValueError("select held-out holds out single texts")
+        self._groups_fit(kinds)
+        self._dead_zones_fit()
+        return self
+
+    def _groups_fit(self, kinds: list[str]) -> None:
+        """Contrastive tension cuts a batch into groups."""
+        if kinds == ["masked_lm"]:
+            raise ValueError("masked_lm is an auxiliary: add an objective beside it")
+        if "contrastive_tension" not in kinds:
+            return
+        if self.data.kind != "texts":
+            raise ValueError("contrastive_tension learns from single texts")
+        group = self.objectives[kinds.index("contrastive_tension")].settings()["negatives"] + 1
+        if self.train.batch_size % group:
+            raise ValueError(f"contrastive_tension needs a batch_size that {group} divides")
+
+    def _dead_zones_fit(self) -> None:
+        if self.data.labels is None:
+            return
         labels = self.data.labels.build()
         for objective in self.objectives:
             default = _settings(objective.kind).get("threshold")
@@ -217,7 +310,6 @@ class StageSpec(_Spec):
                     labels.check_threshold(threshold)
                 except TertiumError as error:
                     raise ValueError(str(error)) from error
-        return self
 
 
 class Recipe(_Spec):
@@ -235,4 +327,35 @@ class Recipe(_Spec):
         names = [stage.name for stage in self.stages]
         if len(set(names)) != len(names):
             raise ValueError(f"two stages share a name: {', '.join(names)}")
+        if self.encoder.adapter_rank is not None and self.stages[-1].data.kind != "graded":
+            raise ValueError("adapter_rank needs a last stage on graded pairs")
         return self
+
+
+def _checked_settings(
+    cls: Callable[..., Any], kind: str, given: dict[str, Any], from_model: dict[str, Any]
+) -> dict[str, Any]:
+    """What a class can be told, from its signature: given values checked, others by default.
+
+    Args:
+        cls: an objective or a view.
+        kind: its name.
+        given: what the recipe says.
+        from_model: stand-ins for arguments that the model will give, to try the others with.
+    """
+    fields: dict[str, Any] = {
+        name: (Number if p.annotation is float else p.annotation, p.default)
+        for name, p in inspect.signature(cls).parameters.items()
+        if name not in from_model
+    }
+    model = create_model(kind, __config__=ConfigDict(extra="forbid"), **fields)
+    try:
+        checked = model(**given)
+        settings = {name: getattr(checked, name) for name in fields}
+        cls(**from_model, **settings)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise ValueError(f"{kind}: {'; '.join(wrong)}") from error
+    except TertiumError as error:
+        raise ValueError(f"{kind}: {error}") from error
+    return settings

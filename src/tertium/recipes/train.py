@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tertium.data import benchmarks
+from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import apply_adapter, extract_adapter
 from tertium.errors import TertiumError, require
@@ -23,19 +24,14 @@ from tertium.files import atomic_path
 from tertium.heads import PairHead
 from tertium.inference import PairScorer, load
 from tertium.manifest import TrainingData
-from tertium.recipes.build import (
-    StageData,
-    build_encoder,
-    build_objectives,
-    build_schedule,
-    build_selection,
-    load_examples,
-)
+from tertium.recipes.build import build_encoder, build_module, build_schedule
 from tertium.recipes.card import write_card
+from tertium.recipes.examples import StageData, load_examples
 from tertium.recipes.files import read_recipe
 from tertium.recipes.schema import Recipe, StageSpec
+from tertium.recipes.selection import build_selection, resolve_selection
 from tertium.recipes.suites import evaluate
-from tertium.training import TrainingModule, train_stage
+from tertium.training import train_stage
 from tertium.training.health import Measurement
 
 __all__ = ["Trained", "train"]
@@ -99,18 +95,21 @@ def train(
     if _leads():
         _check_run(run, content, resume=resume)
     start = time.perf_counter()
-    prepared = [load_examples(s.data, folder=folder, seed=s.train.seed) for s in checked.stages]
+    plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
+    prepared = [load_examples(stage, folder=folder) for stage in plan]
     encoder = build_encoder(checked.encoder)
     selections = [
-        None if s.select is None else build_selection(s.select, encoder, folder=folder)
-        for s in checked.stages
+        None
+        if stage.select is None
+        else build_selection(stage.select, encoder, folder=folder, held_out=material.held_out)
+        for stage, material in zip(plan, prepared, strict=True)
     ]
     if _leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
     heads: dict[str, PairHead] = {}
     log: dict[str, list[dict[str, float]]] = {}
     try:
-        stages = zip(checked.stages, prepared, selections, strict=True)
+        stages = zip(plan, prepared, selections, strict=True)
         for number, (stage, material, select) in enumerate(stages):
             stage_folder = run / f"{number}-{stage.name}"
             head, log[stage.name] = _run_stage(
@@ -129,13 +128,9 @@ def train(
         raise
     if not _leads():
         return Trained(output, None, time.perf_counter() - start, log, leads=False)
-    seen = _seen(checked.stages, prepared)
+    seen = _seen(plan, prepared)
     encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
-    model = PairScorer(encoder, heads[checked.stages[-1].name], prepared[-1].labels)
-    if checked.encoder.adapter_rank is not None:
-        adapter = _project(checked, encoder)
-        model.save_adapter(output / "adapter", adapter, base=checked.encoder.model)
-    model.save(output)
+    _save(checked, encoder, heads.get(plan[-1].name), prepared[-1].labels, output)
     seconds = _spent(run, time.perf_counter() - start)
     report = None
     if evaluate_after and folder is not None:
@@ -182,10 +177,7 @@ def _run_stage(
     progress: bool | None,
 ) -> tuple[PairHead | None, list[dict[str, float]]]:
     """Train one stage in place, or take up its result if it was finished before."""
-    objectives = build_objectives(
-        stage.objectives, material.labels, dimension=encoder.dimension, seed=stage.train.seed
-    )
-    module = TrainingModule(encoder, objectives, sides=material.examples.sides)
+    module = build_module(stage, material, encoder)
     done, weights = folder / _DONE, folder / "model.safetensors"
     if resume and done.exists():
         module.load_state_dict(load_file(weights))
@@ -194,7 +186,7 @@ def _run_stage(
         log = train_stage(
             module,
             material.examples,
-            build_schedule(stage.train, stage.select),
+            build_schedule(stage),
             folder,
             select=select,
             resume=resume,
@@ -205,8 +197,26 @@ def _run_stage(
                 save_file(module.state_dict(), temporary)
             with atomic_path(done) as temporary:
                 temporary.write_text(json.dumps(log, indent=1))
-    heads = [getattr(o.objective, "head", None) for o in objectives.values()]
+    heads = [getattr(objective, "head", None) for objective in module.objectives.values()]
     return next((head for head in heads if isinstance(head, PairHead)), None), log
+
+
+def _save(
+    recipe: Recipe,
+    encoder: Encoder,
+    head: PairHead | None,
+    labels: OrderedLabels | None,
+    output: Path,
+) -> None:
+    """A pair scorer where the last stage learned to grade, else an encoder."""
+    if head is None or labels is None:
+        encoder.save(output)
+        return
+    model = PairScorer(encoder, head, labels)
+    if recipe.encoder.adapter_rank is not None:
+        adapter = _project(recipe, encoder)
+        model.save_adapter(output / "adapter", adapter, base=recipe.encoder.model)
+    model.save(output)
 
 
 def _project(recipe: Recipe, encoder: Encoder) -> dict[str, Tensor]:
@@ -224,7 +234,7 @@ def _seen(stages: Sequence[StageSpec], prepared: Sequence[StageData]) -> tuple[T
     seen += [
         TrainingData(name=stage.select.task, split=stage.select.split, use="selection")
         for stage in stages
-        if stage.select is not None
+        if stage.select is not None and stage.select.task != "held-out"
     ]
     return tuple(dict.fromkeys(seen))
 

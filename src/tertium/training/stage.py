@@ -1,10 +1,11 @@
 """One stage of training, on the Hugging Face Trainer."""
 
 import contextlib
+import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,7 @@ def train_stage(
         progress: show a bar; by default on a terminal.
     """
     torch.manual_seed(schedule.seed)
+    schedule = _at_least_one_evaluation(schedule, len(examples))
     trainer = StageTrainer(module, examples, schedule, folder, select=select, progress=progress)
     checkpoint = last_checkpoint(folder) if resume else None
     module.train()
@@ -243,6 +245,16 @@ def train_stage(
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     module.eval()
     return list(trainer.state.log_history)
+
+
+def _at_least_one_evaluation(schedule: Schedule, count: int) -> Schedule:
+    """A run that is shorter than the interval between evaluations is measured at its end."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    whole = count // (schedule.batch_size * processes * schedule.accumulate)
+    steps = schedule.max_steps if schedule.max_steps > 0 else int(max(whole, 1) * schedule.epochs)
+    if schedule.evaluate_every is None:
+        return schedule
+    return replace(schedule, evaluate_every=max(min(schedule.evaluate_every, steps), 1))
 
 
 def last_checkpoint(folder: Path) -> Path | None:

@@ -1,0 +1,101 @@
+"""Contrastive objectives: two views of a sentence are alike, two sentences are not."""
+
+from typing import ClassVar
+
+from tertium.errors import TertiumError
+from tertium.functional import contrastive_tension, cosine_pairs, info_nce, nt_xent
+from tertium.objectives.base import Objective
+from tertium.types import Term, ViewPair
+
+__all__ = ["ContrastiveTension", "InfoNCE", "NTXent", "PositivesOnly"]
+
+
+class _Tempered(Objective):
+    """An objective whose cosines are divided by a temperature."""
+
+    def __init__(self, *, temperature: float = 0.05) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise TertiumError(f"temperature must be positive, got {temperature}.")
+        self.temperature = temperature
+
+
+class InfoNCE(_Tempered):
+    """N-way contrast of two views, with hard negatives where the batch has them.
+
+    SimCSE: Gao, Yao & Chen, 2021, arXiv:2104.08821, Eq. 1 (unsupervised) and Eq. 5 (supervised).
+
+    Args:
+        temperature: divides the cosines.
+        negative_weight: added to the logit of an anchor's own hard negative.
+    """
+
+    in_batch: ClassVar[bool] = True
+
+    def __init__(self, *, temperature: float = 0.05, negative_weight: float = 0.0) -> None:
+        super().__init__(temperature=temperature)
+        self.negative_weight = negative_weight
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``contrast``, a value per anchor."""
+        values = info_nce(
+            views.first.embedding,
+            views.second.embedding,
+            temperature=self.temperature,
+            negatives=None if views.negatives is None else views.negatives.embedding,
+            negative_weight=self.negative_weight,
+        )
+        return {"contrast": Term(values)}
+
+
+class NTXent(_Tempered):
+    """2N-way contrast of two views: SimCLR (Chen et al., 2020); Mirror-BERT and JTCSE use it.
+
+    Args:
+        temperature: divides the cosines.
+    """
+
+    in_batch: ClassVar[bool] = True
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``contrast``, a value per view."""
+        first, second = views.first.embedding, views.second.embedding
+        return {"contrast": Term(nt_xent(first, second, temperature=self.temperature))}
+
+
+class PositivesOnly(_Tempered):
+    """The numerator of InfoNCE alone: miCSE's appendix asks what is left without negatives.
+
+    Args:
+        temperature: divides the cosines.
+    """
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``attraction``, a value per sentence."""
+        cosines = cosine_pairs(views.first.embedding, views.second.embedding)
+        return {"attraction": Term(-cosines / self.temperature)}
+
+
+class ContrastiveTension(Objective):
+    """Two encoders agree on the same sentence alone: Carlsson et al., 2021.
+
+    The batch is cut into groups; the first sentence of a group, read by the other encoder, is
+    the anchor, and the group's sentences are its candidates, itself first.
+
+    Args:
+        negatives: other sentences per anchor; the batch size is a multiple of one more.
+    """
+
+    two_encoders: ClassVar[bool] = True
+
+    def __init__(self, *, negatives: int = 7) -> None:
+        super().__init__()
+        if negatives < 1:
+            raise TertiumError(f"negatives must be at least 1, got {negatives}.")
+        self.anchor_stride = negatives + 1
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``tension``, a value per pair of anchor and candidate."""
+        anchors, candidates = views.first.embedding, views.second.embedding
+        groups = candidates.reshape(len(anchors), self.anchor_stride, -1)
+        return {"tension": Term(contrastive_tension(anchors, groups).flatten())}

@@ -1,0 +1,89 @@
+"""The figure that chooses the checkpoint: STS-B's development part, or text without labels."""
+
+import random
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tertium.data import benchmarks
+from tertium.encoders import Encoder
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.evaluation import spearman
+from tertium.evaluation.tasks.sts import cosines
+from tertium.functional import info_nce
+from tertium.recipes.schema import SelectSpec, StageSpec
+from tertium.training.health import Measurement, measure
+
+__all__ = ["build_selection", "recognition", "resolve_selection"]
+
+_TEMPERATURE = 0.05
+_DAMAGE = 0.2
+_SAMPLE = 512
+
+
+def resolve_selection(stage: StageSpec, *, folder: Path | None) -> StageSpec:
+    """The stage with a selection that can be had: without STS-B, texts are held out."""
+    select = stage.select
+    if select is None or select.task != "STS-B" or stage.data.kind != "texts":
+        return stage
+    try:
+        benchmarks.load(select.task, split=select.split, folder=folder, text=select.text)
+    except TertiumError:
+        warnings.warn(
+            "STS-B is not here to choose the checkpoint: a tenth of the texts is held out and "
+            "chooses it without labels.",
+            TertiumWarning,
+            stacklevel=2,
+        )
+        changed = select.model_copy(update={"task": "held-out"})
+        return stage.model_copy(update={"select": changed})
+    return stage
+
+
+def build_selection(
+    spec: SelectSpec, encoder: Encoder, *, folder: Path | None, held_out: Sequence[str] = ()
+) -> Callable[[], Measurement] | None:
+    """What measures the encoder during training; None where too few texts could be held out."""
+    if spec.task == "held-out":
+        return _label_free(encoder, held_out) if held_out else None
+    data = benchmarks.load(spec.task, split=spec.split, folder=folder, text=spec.text)
+    texts = [text for row in data.rows for text in (row.sentence1, row.sentence2)]
+    gold = np.array([row.score for row in data.rows])
+
+    def select() -> Measurement:
+        rows = encoder.encode(texts, progress=False)
+        score = 100 * spearman(gold, cosines(rows[0::2], rows[1::2]))
+        return measure(score, torch.from_numpy(rows[:_SAMPLE]))
+
+    return select
+
+
+def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
+    """How well texts are told from each other by a damaged copy; 0 is perfect.
+
+    Minus the InfoNCE loss between every text and the same text without a fifth of its words, all
+    other texts being negatives. It needs no labels and no dropout, and it rewards what contrastive
+    training is after: alignment of the two forms and uniformity of the whole.
+    """
+    whole = encoder.encode(list(texts), output="torch", progress=False)
+    damaged = encoder.encode([_damaged(text) for text in texts], output="torch", progress=False)
+    return -float(info_nce(damaged, whole, temperature=_TEMPERATURE).mean())
+
+
+def _label_free(encoder: Encoder, texts: Sequence[str]) -> Callable[[], Measurement]:
+    def select() -> Measurement:
+        rows = encoder.encode(list(texts), output="torch", progress=False)
+        return measure(recognition(encoder, texts), rows.cpu())
+
+    return select
+
+
+def _damaged(text: str) -> str:
+    """The text without a fifth of its words, always the same ones; one always stays."""
+    words = text.split()
+    chance = random.Random(text)
+    kept = [word for word in words if chance.random() >= _DAMAGE]
+    return " ".join(kept or words[:1])

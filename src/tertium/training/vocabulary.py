@@ -1,0 +1,34 @@
+"""What views must know of a tokenizer."""
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from tertium.errors import TertiumError
+from tertium.views import Vocabulary
+
+__all__ = ["read_vocabulary"]
+
+_PIECE_MARKS = ("##", "Ġ", "▁")
+
+
+def read_vocabulary(tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
+    """Special ids, and how many characters each id stands for."""
+    if tokenizer.pad_token_id is None:
+        raise TertiumError("This model's tokenizer has no padding token.")
+    size = len(tokenizer)
+    words = tokenizer.convert_ids_to_tokens(list(range(size)))
+    named = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
+    boundaries = {int(at) for name in named if (at := getattr(tokenizer, name, None)) is not None}
+    return Vocabulary(
+        size=size,
+        padding=tokenizer.pad_token_id,
+        mask=tokenizer.mask_token_id,
+        boundaries=tuple(sorted(boundaries)),
+        characters=torch.tensor([_characters(str(word)) for word in words]),
+    )
+
+
+def _characters(word: str) -> int:
+    for mark in _PIECE_MARKS:
+        word = word.removeprefix(mark)
+    return max(len(word), 1)
