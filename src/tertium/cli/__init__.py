@@ -6,7 +6,18 @@ import warnings
 
 import typer
 
-from tertium.cli import compare, data, doctor, encode, evaluate, models, score, sweep, train
+from tertium.cli import (
+    augment,
+    compare,
+    data,
+    doctor,
+    encode,
+    evaluate,
+    models,
+    score,
+    sweep,
+    train,
+)
 from tertium.cli.output import note, show_warning
 from tertium.errors import TertiumError
 
@@ -27,6 +38,7 @@ app.command()(evaluate.evaluate)
 app.command()(train.train)
 app.command()(train.recipes)
 app.command()(sweep.sweep)
+app.command()(augment.augment)
 app.command()(models.models)
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)

@@ -2,7 +2,7 @@
 
 import typer
 
-from tertium.cli.output import JSON, MODEL, emit
+from tertium.cli.output import JSON, SCORER, emit
 
 __all__ = ["compare"]
 
@@ -10,7 +10,7 @@ __all__ = ["compare"]
 def compare(
     a: str = typer.Argument(help="The first text."),
     b: list[str] = typer.Argument(help="One or more texts to compare it with."),
-    model: str = MODEL,
+    model: str = SCORER,
     as_json: bool = JSON,
 ) -> None:
     """Say how alike two texts are.

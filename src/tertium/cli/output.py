@@ -8,9 +8,10 @@ import typer
 
 from tertium.errors import TertiumWarning
 
-__all__ = ["JSON", "MODEL", "emit", "note", "show_warning"]
+__all__ = ["JSON", "MODEL", "SCORER", "emit", "note", "show_warning"]
 
 MODEL = typer.Option("default", "--model", "-m", help="Reserved name, folder or hub id.")
+SCORER = typer.Option("sts", "--model", "-m", help="Reserved name, folder or hub id.")
 JSON = typer.Option(False, "--json", help="Print JSON on standard output.")
 
 

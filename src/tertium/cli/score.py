@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli.output import JSON, SCORER, emit, note
 
 __all__ = ["score"]
 
@@ -14,7 +14,7 @@ def score(
     output: Path = typer.Option(
         ..., "--output", "-o", help="Where to write: .tsv, .csv, .jsonl or .parquet."
     ),
-    model: str = MODEL,
+    model: str = SCORER,
     as_json: bool = JSON,
 ) -> None:
     """Score every pair of a file, in constant memory; the output has the input's order.

@@ -84,7 +84,7 @@ class AttentionDropout(View):
         counts = drop_counts(tokens.mask, rate=self.rate, k=self.k, t=self.t)
         if not counts.any():
             return tokens
-        dropped = least_attended(self.scores(tokens, attend), counts, self._droppable(tokens))
+        dropped = least_attended(self.scores(tokens, attend), counts, self.droppable(tokens))
         left = resample(tokens, 1 - dropped.long(), padding=self.vocabulary.padding)
         return left if self.shorten_mask else Tokens(left.ids, tokens.mask)
 
@@ -97,7 +97,8 @@ class AttentionDropout(View):
             count_padding_queries=self.count_padding_queries,
         )
 
-    def _droppable(self, tokens: Tokens) -> Bool[Tensor, "n t"]:
+    def droppable(self, tokens: Tokens) -> Bool[Tensor, "n t"]:
+        """Which tokens may go."""
         if self.protect_special_tokens:
             return self.vocabulary.content(tokens)
         return tokens.mask.bool()
