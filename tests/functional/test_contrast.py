@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 from torch.testing import assert_close
 
-from tertium.functional import info_nce
+from tertium.functional import contrastive_tension, info_nce, nt_xent
 from tertium.functional.contrast import contrast_logits
 from tests.functional.draws import SEEDS, TEMPERATURES, leaf, normal
 
@@ -113,3 +113,116 @@ def test_gradients_are_those_of_the_formula() -> None:
 
     inputs = (leaf(0, 3, 4), leaf(1, 3, 4), leaf(2, 3, 4), leaf(3, 2, 4))
     assert torch.autograd.gradcheck(loss, inputs)
+
+
+# 2N-way contrast
+
+
+def naive_nt_xent(
+    first: Tensor, second: Tensor, *, temperature: float, against: tuple[Tensor, Tensor] | None
+) -> list[float]:
+    """SimCLR's Eq. 1 for every view of every sentence; columns may be another tower's."""
+    rows = [
+        (i, view, vector)
+        for view, side in enumerate((first, second))
+        for i, vector in enumerate(side)
+    ]
+    columns = (
+        rows
+        if against is None
+        else [
+            (i, view, vector) for view, side in enumerate(against) for i, vector in enumerate(side)
+        ]
+    )
+    losses = []
+    for i, view, vector in rows:
+        weights = {
+            (j, other): math.exp(cosine_similarity(vector, column, dim=0).item() / temperature)
+            for j, other, column in columns
+            if (j, other) != (i, view)
+        }
+        losses.append(-math.log(weights[i, 1 - view] / sum(weights.values())))
+    return losses
+
+
+@given(
+    n=st.integers(1, 5),
+    d=st.integers(2, 6),
+    seed=SEEDS,
+    temperature=TEMPERATURES,
+    towers=st.sampled_from([1, 2]),
+)
+def test_nt_xent_equals_a_loop(n: int, d: int, seed: int, temperature: float, towers: int) -> None:
+    first, second, other, fourth = normal(seed, 4, n, d)
+    against = None if towers == 1 else (other, fourth)
+    found = nt_xent(first, second, temperature=temperature, against=against)
+    assert found.shape == (2 * n,)
+    expected = naive_nt_xent(first, second, temperature=temperature, against=against)
+    assert_close(found.tolist(), expected, rtol=1e-6, atol=1e-9)
+
+
+@given(n=st.integers(2, 5), seed=SEEDS, scale=st.floats(0.01, 100))
+def test_nt_xent_does_not_care_for_scale_order_and_which_view_is_first(
+    n: int, seed: int, scale: float
+) -> None:
+    first, second = normal(seed, 2, n, 4)
+    loss = nt_xent(first, second, temperature=0.1)
+    assert (loss > 0).all()
+    assert_close(nt_xent(scale * first, second, temperature=0.1), loss)
+    assert_close(nt_xent(second, first, temperature=0.1), loss.roll(n))
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    moved = nt_xent(first[order], second[order], temperature=0.1)
+    assert_close(moved, loss.reshape(2, n)[:, order].flatten())
+    # A tower against itself leaves out the same column: its own.
+    assert_close(nt_xent(first, second, temperature=0.1, against=(first, second)), loss)
+
+
+def test_nt_xent_of_a_single_sentence_and_of_a_collapsed_batch() -> None:
+    one = torch.randn(1, 3)
+    assert_close(nt_xent(one, -one, temperature=0.05), torch.zeros(2))
+    a = torch.zeros(4, 3, requires_grad=True)
+    loss = nt_xent(a, a, temperature=0.05)
+    loss.mean().backward()
+    assert_close(loss, torch.full((8,), math.log(7)))
+    assert a.grad is not None and a.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("towers", [1, 2])
+def test_nt_xent_gradients(towers: int) -> None:
+    def loss(*sides: Tensor) -> Tensor:
+        against = (sides[2], sides[3]) if towers == 2 else None
+        return nt_xent(sides[0], sides[1], temperature=0.5, against=against)
+
+    assert torch.autograd.gradcheck(loss, tuple(leaf(at, 3, 4) for at in range(2 * towers)))
+
+
+# contrastive tension
+
+
+@given(g=st.integers(1, 4), k=st.integers(1, 5), d=st.integers(1, 5), seed=SEEDS)
+def test_contrastive_tension_equals_a_loop(g: int, k: int, d: int, seed: int) -> None:
+    anchors, candidates = normal(seed, g, d), normal(seed + 1, g, k, d)
+    found = contrastive_tension(anchors, candidates)
+    assert found.shape == (g, k)
+    for i in range(g):
+        for j in range(k):
+            dot = sum(
+                float(x) * float(y) for x, y in zip(anchors[i], candidates[i, j], strict=True)
+            )
+            same = 1 / (1 + math.exp(-dot))
+            expected = -math.log(same if j == 0 else 1 - same)
+            assert_close(found[i, j].item(), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_contrastive_tension_of_large_vectors_is_finite() -> None:
+    anchors = torch.full((1, 4), 100.0, requires_grad=True)
+    candidates = torch.full((1, 3, 4), 100.0, requires_grad=True)
+    loss = contrastive_tension(anchors, candidates)
+    assert_close(loss, torch.tensor([[0.0, 4e4, 4e4]]))
+    loss.mean().backward()
+    for side in (anchors, candidates):
+        assert side.grad is not None and side.grad.isfinite().all()
+
+
+def test_contrastive_tension_gradients() -> None:
+    assert torch.autograd.gradcheck(contrastive_tension, (leaf(0, 2, 3), leaf(1, 2, 4, 3)))
