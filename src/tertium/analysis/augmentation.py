@@ -60,7 +60,8 @@ def drop_by_attention(encoder: Encoder, view: AttentionDropout, text: str) -> Au
     steps: list[Step] = []
     before = torch.zeros_like(droppable)
     for k in range(1, view.k + 1):
-        dropped = least_attended(scores, torch.tensor([k], device=scores.device), droppable)
+        count = torch.tensor([k], device=scores.device)
+        dropped = least_attended(scores, count, droppable, spared=view.spared)
         new = (dropped & ~before)[0].nonzero().flatten().tolist()
         if not new:
             break

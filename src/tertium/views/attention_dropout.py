@@ -84,7 +84,8 @@ class AttentionDropout(View):
         counts = drop_counts(tokens.mask, rate=self.rate, k=self.k, t=self.t)
         if not counts.any():
             return tokens
-        dropped = least_attended(self.scores(tokens, attend), counts, self.droppable(tokens))
+        scores, droppable = self.scores(tokens, attend), self.droppable(tokens)
+        dropped = least_attended(scores, counts, droppable, spared=self.spared)
         left = resample(tokens, 1 - dropped.long(), padding=self.vocabulary.padding)
         return left if self.shorten_mask else Tokens(left.ids, tokens.mask)
 
@@ -96,6 +97,11 @@ class AttentionDropout(View):
             last_layer_only=self.last_layer_only,
             count_padding_queries=self.count_padding_queries,
         )
+
+    @property
+    def spared(self) -> int:
+        """How many droppable tokens always stay: a protected sentence never becomes empty."""
+        return 1 if self.protect_special_tokens else 0
 
     def droppable(self, tokens: Tokens) -> Bool[Tensor, "n t"]:
         """Which tokens may go."""
@@ -111,15 +117,17 @@ def drop_counts(mask: Int[Tensor, "n t"], *, rate: Rate, k: int, t: int) -> Int[
 
 
 def least_attended(
-    scores: Float[Tensor, "n t"], counts: Int[Tensor, " n"], droppable: Bool[Tensor, "n t"]
+    scores: Float[Tensor, "n t"],
+    counts: Int[Tensor, " n"],
+    droppable: Bool[Tensor, "n t"],
+    *,
+    spared: int = 0,
 ) -> Bool[Tensor, "n t"]:
     """Which tokens go: the ``counts`` lowest scores among those that may.
 
-    Where some tokens of a row are real but protected, one unprotected token always stays.
+    So many of a row's droppable tokens as ``spared`` says always stay.
     """
     order = scores.masked_fill(~droppable, torch.inf).argsort(dim=1, stable=True)
     ranks = order.argsort(dim=1)
-    most = droppable.sum(dim=1)
-    protected = (scores.isfinite() & ~droppable).any(dim=1)
-    most = torch.where(protected, (most - 1).clamp(min=0), most)
+    most = (droppable.sum(dim=1) - spared).clamp(min=0)
     return droppable & (ranks < torch.minimum(counts, most)[:, None])

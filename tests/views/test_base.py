@@ -1,0 +1,57 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tertium.errors import TertiumError
+from tertium.types import Tokens
+from tertium.views import VIEWS, Vocabulary
+from tertium.views.base import resample
+from tests.views.toys import CLS, PADDING, ROWS, SEEDS, SEP, VOCABULARY, batch, generator, left
+
+
+@given(rows=ROWS, seed=SEEDS, most=st.integers(0, 3), limit=st.none() | st.integers(1, 12))
+def test_resample_equals_a_loop(
+    rows: list[list[int]], seed: int, most: int, limit: int | None
+) -> None:
+    tokens = batch(*rows)
+    counts = torch.randint(0, most + 1, tokens.ids.shape, generator=generator(seed))
+    found = resample(tokens, counts, padding=PADDING, limit=limit)
+    width = tokens.ids.shape[1]
+    expected = [
+        [token for token, count in zip(row, times, strict=False) for _ in range(count)]
+        for row, times in zip(rows, counts.tolist(), strict=True)
+    ]
+    if limit is not None:
+        expected = [row[: max(limit, width)] for row in expected]
+    assert left(found) == expected
+    assert found.ids.shape[1] == max(width, *map(len, expected))
+    assert found.ids.dtype == tokens.ids.dtype and found.mask.dtype == tokens.mask.dtype
+
+
+def test_resample_leaves_its_input_alone() -> None:
+    tokens = batch([5, 6, 7], [8])
+    before = tokens.ids.clone(), tokens.mask.clone()
+    resample(tokens, torch.zeros(2, 3, dtype=torch.long), padding=PADDING)
+    assert torch.equal(tokens.ids, before[0]) and torch.equal(tokens.mask, before[1])
+
+
+def test_content_is_neither_padding_nor_boundary() -> None:
+    tokens = batch([CLS, 5, 6, SEP], [CLS, SEP])
+    expected = torch.tensor([[False, True, True, False], [False] * 4])
+    assert torch.equal(VOCABULARY.content(tokens), expected)
+    # Padding is what the mask says, whatever its id.
+    hidden = Tokens(tokens.ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0]]))
+    assert VOCABULARY.content(hidden).sum() == 1
+
+
+def test_a_vocabulary_without_boundaries_or_mask_token() -> None:
+    plain = Vocabulary(
+        size=9, padding=0, mask=None, boundaries=(), characters=torch.ones(9, dtype=torch.long)
+    )
+    tokens = batch([CLS, 5], [SEP])
+    assert torch.equal(plain.content(tokens), tokens.mask.bool())
+    with pytest.raises(TertiumError, match="no mask token"):
+        plain.mask_id  # noqa: B018
+    with pytest.raises(TertiumError, match="no mask token"):
+        VIEWS["span_mask"](plain)
