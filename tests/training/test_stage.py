@@ -1,8 +1,4 @@
-import os
 import signal
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,7 @@ from tertium.objectives.base import NonFiniteLossError
 from tertium.training import Schedule, train_stage
 from tertium.training.health import CollapseError, Measurement
 from tertium.training.stage import StageTrainer, last_checkpoint
-from tests.conftest import ROOT
+from tests.training.processes import start, start_two
 from tests.training.toys import (
     HEALTHY,
     RESUMABLE,
@@ -253,16 +249,6 @@ def test_no_checkpoint_is_a_fresh_start(tmp_path: Path) -> None:
 # in processes of their own
 
 
-def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.training.toys", *map(str, arguments)],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )
-
-
 @pytest.mark.integration
 def test_a_killed_process_is_resumed(
     tiny_bert: Path, tmp_path: Path, uninterrupted: dict[str, Tensor]
@@ -276,22 +262,9 @@ def test_a_killed_process_is_resumed(
 
 @pytest.mark.integration
 def test_two_processes_are_one_on_the_joined_batch(tiny_bert: Path, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     (tmp_path / "two").mkdir()
     (tmp_path / "one").mkdir()
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    processes = [
-        start(
-            *("distributed", tiny_bert, tmp_path / "two"),
-            **common,
-            RANK=str(rank),
-            LOCAL_RANK=str(rank),
-            LOCAL_WORLD_SIZE="2",
-        )
-        for rank in range(2)
-    ]
+    processes = start_two("distributed", tiny_bert, tmp_path / "two")
     distributed(tiny_bert, tmp_path / "one")
     for process in processes:
         _, errors = process.communicate(timeout=120)

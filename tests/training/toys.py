@@ -15,12 +15,15 @@ from transformers import TrainerCallback
 
 import tertium
 from tertium.encoders import Encoder
-from tertium.heads import SiameseHead
-from tertium.objectives import Objective, SmoothK2
+from tertium.encoders.language_head import language_head
+from tertium.heads import Projection, SiameseHead
+from tertium.objectives import InfoNCE, MaskedLM, NTXent, Objective, SmoothK2
 from tertium.training import Examples, Schedule, TrainingModule, train_stage
 from tertium.training.health import Measurement
 from tertium.training.module import WeightedObjective
 from tertium.training.stage import StageTrainer
+from tertium.training.vocabulary import read_vocabulary
+from tertium.views import VIEWS
 from tests.fakes import WORDS
 
 HEALTHY = {"uniformity": -2.0, "effective_rank": 9.0, "anisotropy": 0.1}
@@ -56,11 +59,48 @@ def toy_module(
         },
         sides=2,
     )
-    if not dropout:
-        for part in module.modules():
-            if isinstance(part, nn.Dropout):
-                part.p = 0.0
+    return module if dropout else without_dropout(module)
+
+
+def without_dropout(module: TrainingModule) -> TrainingModule:
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
     return module
+
+
+def toy_texts(count: int = 24, *, sides: int = 1) -> Examples:
+    """Different texts of one to eight words; further sides are others of them."""
+    texts = [f"{first} {second}" for first, second in toy_examples(count).texts]
+    rows = [tuple(texts[(at + side) % count] for side in range(sides)) for at in range(count)]
+    return Examples(rows)
+
+
+def contrastive_module(
+    model: Path,
+    *objectives: Objective,
+    views: dict[str, dict[str, Any]] | None = None,
+    projection: bool = False,
+    masked: bool = False,
+    sides: int = 1,
+    dropout: bool = True,
+) -> TrainingModule:
+    """A module on single texts; ``views`` are settings by kind, in their order."""
+    encoder = tertium.load(model)
+    assert isinstance(encoder, Encoder)
+    parts = {type(part).__name__: WeightedObjective(part) for part in objectives or [InfoNCE()]}
+    if masked:
+        auxiliary = MaskedLM(head=language_head(encoder, seed=0))
+        parts["MaskedLM"] = WeightedObjective(auxiliary, weight=0.1)
+    vocabulary = read_vocabulary(encoder.tokenizer)
+    module = TrainingModule(
+        encoder,
+        parts,
+        sides=sides,
+        views=[VIEWS[kind](vocabulary, **settings) for kind, settings in (views or {}).items()],
+        projection=Projection(dimension=encoder.dimension, spread=0.3) if projection else None,
+    )
+    return module if dropout else without_dropout(module)
 
 
 def selection(module: TrainingModule) -> Callable[[], Measurement]:
@@ -101,6 +141,21 @@ RESUMABLE = Schedule(
 )
 
 
+class KeepGradients(TrainerCallback):
+    """What the first optimiser step is made of."""
+
+    def __init__(self) -> None:
+        self.gradients: dict[str, Tensor] = {}
+
+    def on_pre_optimizer_step(self, *_: Any, **kwargs: Any) -> None:
+        if not self.gradients:
+            self.gradients = {
+                f"grad.{name.removeprefix('module.')}": parameter.grad.clone()
+                for name, parameter in kwargs["model"].named_parameters()
+                if parameter.grad is not None
+            }
+
+
 def distributed(model: Path, output: Path) -> None:
     """One step's loss and gradients, and whether a resumed run ends like an uninterrupted one."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -112,24 +167,12 @@ def distributed(model: Path, output: Path) -> None:
         checkpoint_every=2,
         seed=3,
     )
-    gradients: dict[str, Tensor] = {}
-
-    class Keep(TrainerCallback):
-        def on_pre_optimizer_step(self, *_: Any, **kwargs: Any) -> None:
-            if not gradients:
-                gradients.update(
-                    {
-                        name.removeprefix("module."): parameter.grad.clone()
-                        for name, parameter in kwargs["model"].named_parameters()
-                        if parameter.grad is not None
-                    }
-                )
-
+    keep = KeepGradients()
     examples = toy_examples()
     module = toy_module(model, dropout=False)
     torch.manual_seed(schedule.seed)
     trainer = StageTrainer(module, examples, schedule, output / "whole", progress=False)
-    trainer.add_callback(Keep())
+    trainer.add_callback(keep)
     trainer.train()
     whole = weights(module)
 
@@ -143,7 +186,7 @@ def distributed(model: Path, output: Path) -> None:
     train_stage(module, examples, schedule, output / "resumed", resume=True, progress=False)
     if trainer.is_world_process_zero():
         losses = [(e["loss"], e["smooth_k2"]) for e in trainer.state.log_history if "loss" in e]
-        save_file({f"grad.{k}": v for k, v in gradients.items()}, output / "gradients.safetensors")
+        save_file(keep.gradients, output / "gradients.safetensors")
         save_file(whole, output / "whole.safetensors")
         save_file(weights(module), output / "resumed.safetensors")
         save_file({"losses": torch.tensor(losses)}, output / "losses.safetensors")
@@ -151,16 +194,42 @@ def distributed(model: Path, output: Path) -> None:
         torch.distributed.destroy_process_group()
 
 
+def gathered(model: Path, output: Path) -> None:
+    """One step's loss and gradients of objectives whose negatives are the batch."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    schedule = Schedule(
+        max_steps=1, batch_size=8 // world, clip=None, seed=3, drop_last=True, checkpoint_every=1
+    )
+    cases: list[tuple[str, Objective, int]] = [
+        ("info_nce", InfoNCE(temperature=0.5, negative_weight=0.7), 3),
+        ("nt_xent", NTXent(temperature=0.5), 2),
+    ]
+    for name, objective, sides in cases:
+        module = contrastive_module(model, objective, sides=sides, projection=True, dropout=False)
+        keep = KeepGradients()
+        folder = output / name
+        examples = toy_texts(sides=sides)
+        trainer = StageTrainer(module, examples, schedule, folder, progress=False)
+        trainer.add_callback(keep)
+        trainer.train()
+        if trainer.is_world_process_zero():
+            losses = [entry["contrast"] for entry in trainer.state.log_history if "loss" in entry]
+            found = {"losses": torch.tensor(losses), **keep.gradients}
+            save_file(found, output / f"{name}.safetensors")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["distributed", "killed"])
+    parser.add_argument("what", choices=["distributed", "gathered", "killed"])
     parser.add_argument("model", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--at", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    if given.what == "distributed":
-        distributed(given.model, given.output)
+    if given.what != "killed":
+        {"distributed": distributed, "gathered": gathered}[given.what](given.model, given.output)
         return
     module = toy_module(given.model)
     stop_at(module, given.at, die)
