@@ -9,6 +9,7 @@ import typer
 from tertium.cli import (
     augment,
     compare,
+    convert,
     data,
     doctor,
     encode,
@@ -40,6 +41,7 @@ app.command()(train.recipes)
 app.command()(sweep.sweep)
 app.command()(augment.augment)
 app.command()(models.models)
+app.command()(convert.convert)
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)
 

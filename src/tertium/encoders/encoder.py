@@ -18,8 +18,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.encoders.attention import capture_attention
 from tertium.encoders.batching import chunks, token_budget_batches
+from tertium.encoders.contrastive import default_pooling
+from tertium.encoders.layout import check_layout
 from tertium.encoders.pooling import infer_pooling, pooling_modules
 from tertium.encoders.quiet import quiet
+from tertium.encoders.weights import read_options
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_folder
 from tertium.functional.pooling import LAYER_MIXES
@@ -126,7 +129,9 @@ class Encoder:
         Args:
             folder: where the files are.
             name: what results call the model (default: the folder's name).
-            pooling: replace the saved pooling; for a plain transformers folder the default is mean.
+            pooling: replace the saved pooling; for a plain transformers folder the default is that
+                of the published model it is, cls for the folder of a contrastive training script,
+                else mean.
             device: torch device (default: the best there is).
             max_length: read at most this many tokens of a text.
             trust_remote_code: run code that comes with the model.
@@ -143,13 +148,13 @@ class Encoder:
                 )
             saved = manifest.pooling if manifest else infer_pooling(list(model))
         else:
+            check_layout(folder)
+            options = {**read_options(folder), "trust_remote_code": trust_remote_code}
             with quiet():
-                transformer = Transformer(
-                    str(folder),
-                    model_kwargs={"use_safetensors": True, "trust_remote_code": trust_remote_code},
-                )
-            saved = pooling or Pooling.MEAN
-            modules = pooling_modules(transformer, saved, checkpoint=folder)
+                transformer = Transformer(str(folder), model_kwargs=options)
+            called = name or folder.name
+            saved = pooling or default_pooling(called, folder)
+            modules = pooling_modules(transformer, saved, checkpoint=folder, name=called)
             model = SentenceTransformer(modules=[transformer, *modules], device=device)
         if max_length is not None:
             model.max_seq_length = max_length
@@ -170,7 +175,9 @@ class Encoder:
             pooling: the new pooling.
             normalize: end with vectors of length 1 or not; by default as the model did before.
         """
-        modules = pooling_modules(self._transformer, pooling, checkpoint=self.source)
+        modules = pooling_modules(
+            self._transformer, pooling, checkpoint=self.source, name=self.name
+        )
         if self.normalizes if normalize is None else normalize:
             modules.append(Normalize())
         model = SentenceTransformer(modules=[self._transformer, *modules], device=str(self.device))

@@ -10,6 +10,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from tertium.encoders.encoder import Encoder
 from tertium.encoders.quiet import quiet
+from tertium.encoders.weights import read_options
 from tertium.errors import TertiumError
 
 __all__ = ["LanguageHead", "language_head"]
@@ -42,7 +43,7 @@ def language_head(encoder: Encoder, *, seed: int) -> LanguageHead:
             whole = factory.from_config(encoder.backbone.config)
             if encoder.source is not None:
                 loaded, loading = factory.from_pretrained(
-                    encoder.source, output_loading_info=True, use_safetensors=True
+                    encoder.source, output_loading_info=True, **read_options(encoder.source)
                 )
                 if not any("predictions" in k or "lm_head" in k for k in loading["missing_keys"]):
                     whole = loaded

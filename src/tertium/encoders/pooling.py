@@ -11,7 +11,10 @@ from sentence_transformers.sentence_transformer.modules import WeightedLayerPool
 from torch import Tensor, nn
 from transformers import AutoModel
 
+from tertium.encoders.contrastive import trained_mlp
+from tertium.encoders.published import published_pooling
 from tertium.encoders.quiet import quiet
+from tertium.encoders.weights import read_options
 from tertium.errors import TertiumWarning
 from tertium.functional.pooling import LAYER_MIXES
 from tertium.types import Pooling
@@ -22,15 +25,16 @@ _FRESH_HEAD_SEED = 42
 
 
 def pooling_modules(
-    transformer: Transformer, pooling: Pooling, *, checkpoint: Path | None = None
+    transformer: Transformer, pooling: Pooling, *, checkpoint: Path | None = None, name: str = ""
 ) -> list[Module]:
     """The modules that follow ``transformer`` for a pooling.
 
     Args:
         transformer: the first module of the model.
         pooling: which pooling to express.
-        checkpoint: folder whose pretrained pooler ``pooler`` takes; without one, or where it holds
-            none, the pooler is fresh and seeded.
+        checkpoint: folder whose pretrained pooler ``pooler`` takes, and whose MLP ``cls_mlp``
+            takes; without one, or where it holds none, the layer is fresh and seeded.
+        name: what the user called the model; published ones hold their MLP as the pooler.
     """
     width = transformer.get_embedding_dimension()
     if pooling in LAYER_MIXES:
@@ -38,11 +42,15 @@ def pooling_modules(
     if pooling is Pooling.MEAN:
         return [StockPooling(width, "mean")]
     modules: list[Module] = [StockPooling(width, "cls")]
-    if pooling is Pooling.CLS_MLP:
-        modules.append(_fresh_dense(transformer))
-    if pooling is Pooling.POOLER:
-        pretrained = None if checkpoint is None else _pretrained_pooler(checkpoint)
-        modules.append(_fresh_dense(transformer) if pretrained is None else _dense(*pretrained))
+    trained = None
+    if checkpoint is not None and pooling is Pooling.CLS_MLP:
+        trained = trained_mlp(checkpoint)
+        if trained is None and published_pooling(name, checkpoint) is not None:
+            trained = _pretrained_pooler(checkpoint)
+    if checkpoint is not None and pooling is Pooling.POOLER:
+        trained = _pretrained_pooler(checkpoint)
+    if pooling in (Pooling.CLS_MLP, Pooling.POOLER):
+        modules.append(_fresh_dense(transformer) if trained is None else _dense(*trained))
     return modules
 
 
@@ -88,7 +96,7 @@ def _fresh_dense(transformer: Transformer) -> Dense:
 def _pretrained_pooler(checkpoint: Path) -> tuple[Tensor, Tensor] | None:
     with quiet():
         model, loading = AutoModel.from_pretrained(
-            checkpoint, output_loading_info=True, use_safetensors=True
+            checkpoint, output_loading_info=True, **read_options(checkpoint)
         )
     pooler = getattr(getattr(model, "pooler", None), "dense", None)
     if pooler is None or any("pooler" in key for key in loading["missing_keys"]):

@@ -9,6 +9,7 @@ from typing import Any
 
 from tertium.encoders import ENCODERS, Encoder
 from tertium.encoders.embedded import default_folder
+from tertium.encoders.weights import weights_file
 from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
 from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
@@ -53,7 +54,8 @@ def load(
     Args:
         name: a reserved name (``default``), a folder (anything with a path separator, or that
             exists) in the layout of tertium, sentence-transformers or transformers, or a hub id.
-        pooling: use this pooling instead of the saved one.
+        pooling: use this pooling instead of the saved one; without either, published models
+            (``tertium.encoders.published``) have that of their papers.
         device: torch device (default: the best there is).
         max_length: read at most this many tokens of a text.
         revision: branch, tag or commit of a hub model.
@@ -121,7 +123,14 @@ def _from_hub(repository: str, revision: str | None) -> Path:
             "not in the local cache, and could not be fetched from the hub "
             f"({type(error).__name__})."
         ) from error
-    return Path(folder)
+    path = Path(folder)
+    if not any(path.rglob("*.safetensors")) and weights_file(path) is None:
+        raise TertiumError(
+            f"No safetensors weights of '{repository}' are on the hub or in its cache, and pickled "
+            "ones are not fetched. Name a revision that has them, such as refs/pr/1, or download "
+            "the repository yourself and run: tertium convert FOLDER -o DIR"
+        )
+    return path
 
 
 def _pooling(name: Pooling | str) -> Pooling:

@@ -1,0 +1,38 @@
+"""``tertium convert``: any model as a sentence-transformers folder."""
+
+from pathlib import Path
+
+import typer
+
+from tertium.cli.output import JSON, emit, note
+
+__all__ = ["convert"]
+
+
+def convert(
+    source: str = typer.Argument(help="Folder of a training script, any other folder, or hub id."),
+    output: Path = typer.Option(..., "--output", "-o", help="New folder for the model."),
+    pooling: str | None = typer.Option(
+        None, help="cls leaves a trained MLP out, cls_mlp keeps it (default: the model's own)."
+    ),
+    revision: str | None = typer.Option(None, help="Branch, tag or commit of a hub model."),
+    as_json: bool = JSON,
+) -> None:
+    """Write a model as an ordinary sentence-transformers folder with safetensors.
+
+    Example: tertium convert result/my-sup-simcse -o my-model --pooling cls_mlp
+    """
+    from tertium.inference.convert import convert as write
+
+    model = write(source, output, pooling=pooling, revision=revision)
+    if as_json:
+        emit(
+            {
+                "source": source,
+                "output": str(output),
+                "pooling": model.pooling,
+                "dimension": model.dimension,
+            }
+        )
+    else:
+        note(f"{output}: pooling {model.pooling}, vectors of width {model.dimension}")
