@@ -1,14 +1,30 @@
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 from torch.testing import assert_close
 
-from tertium.objectives import MSE, SmoothK2
+import tertium
+from tertium.encoders import Encoder
+from tertium.errors import TertiumError
+from tertium.functional import contrastive_tension, info_nce
+from tertium.objectives import MSE, ContrastiveTension, InfoNCE, SmoothK2
 from tertium.training import TrainingModule
 from tertium.training.examples import Collator
 from tertium.training.module import WeightedObjective
-from tertium.types import ViewPair
-from tests.training.toys import toy_examples, toy_module
+from tertium.types import Encoded, Tokens, ViewPair
+from tertium.views import View
+from tests.training.toys import (
+    contrastive_module,
+    toy_examples,
+    toy_module,
+    toy_texts,
+    without_dropout,
+)
 
 
 def test_one_merged_forward_gives_the_terms_of_two(tiny_bert: Path) -> None:
@@ -51,3 +67,221 @@ def test_a_checkpoint_holds_all_that_learns(tiny_bert: Path) -> None:
     assert "objectives.smooth_k2.head.dense.weight" in names
     assert any(name.startswith("model.0.") for name in names)
     assert {name for name, _ in module.named_parameters()} <= names
+
+
+# single texts
+
+
+class Seen(NamedTuple):
+    encoder: Encoder
+    tokens: Tokens
+    encoded: Encoded
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
+    """Every forward pass of any encoder."""
+    seen: list[Seen] = []
+    original = Encoder.forward
+
+    def spy(self: Encoder, features: dict[str, Tensor], **options: Any) -> Encoded:
+        out = original(self, features, **options)
+        seen.append(Seen(self, Tokens(features["input_ids"], features["attention_mask"]), out))
+        return out
+
+    monkeypatch.setattr(Encoder, "forward", spy)
+    return seen
+
+
+def collated(module: TrainingModule, count: int = 4, *, sides: int = 1) -> dict[str, Tensor]:
+    examples = toy_texts(count, sides=sides)
+    return Collator(module.encoder.tokenizer, max_length=64)([examples[at] for at in range(count)])
+
+
+def lengths(tokens: Tokens) -> list[int]:
+    return tokens.mask.sum(1).tolist()
+
+
+def halves(embedding: Tensor) -> tuple[Tensor, Tensor]:
+    n = len(embedding) // 2
+    return embedding[:n], embedding[n:]
+
+
+def test_a_text_meets_itself_under_another_dropout(tiny_bert: Path, passes: list[Seen]) -> None:
+    module = contrastive_module(tiny_bert, InfoNCE(temperature=0.1), views={"dropout": {}}).train()
+    batch = collated(module)
+    found = module(**batch)
+    (only,) = passes
+    assert torch.equal(only.tokens.ids, batch["input_ids"].repeat(2, 1))
+    assert torch.equal(only.tokens.mask, batch["attention_mask"].repeat(2, 1))
+    first, second = halves(only.encoded.embedding)
+    assert not torch.allclose(first, second, atol=1e-3)
+    assert_close(found["contrast"], info_nce(first, second, temperature=0.1).mean())
+    assert_close(found["loss"], found["contrast"])
+    still = without_dropout(module)
+    still(**batch)
+    assert_close(*halves(passes[-1].encoded.embedding))
+
+
+def test_without_views_a_text_meets_itself_too(tiny_bert: Path) -> None:
+    plain, twin = (
+        contrastive_module(tiny_bert, views=views, dropout=False)
+        for views in (None, {"dropout": {}})
+    )
+    batch = collated(plain)
+    assert_close(plain(**batch)["loss"], twin(**batch)["loss"])
+
+
+@pytest.mark.parametrize("model", ["tiny_bert", "tiny_roberta"])
+def test_attention_drops_tokens_of_the_second_side_alone(
+    model: str, passes: list[Seen], request: pytest.FixtureRequest
+) -> None:
+    module = contrastive_module(
+        request.getfixturevalue(model), views={"add": {"k": 2, "t": 0}}, masked=True
+    ).train()
+    batch = collated(module)
+    before = batch["attention_mask"].sum(1).tolist()
+    found = module(**batch)
+    scoring, masked, contrast = passes
+    # The scoring pass sees the sentences as they are, in the eval mode that it leaves again.
+    assert torch.equal(scoring.tokens.ids, batch["input_ids"])
+    assert scoring.encoded.attention is not None and not scoring.encoded.embedding.requires_grad
+    assert module.training and module.encoder.model.training
+    assert lengths(contrast.tokens) == before + [max(length - 2, 3) for length in before]
+    assert torch.equal(contrast.tokens.ids[:4], batch["input_ids"])
+    # The masked pass sees both copies whole, with some tokens hidden.
+    assert lengths(masked.tokens) == before * 2
+    assert not torch.equal(masked.tokens.ids, batch["input_ids"].repeat(2, 1))
+    assert found.keys() == {"loss", "contrast", "masked_lm"}
+    assert_close(found["loss"], found["contrast"] + found["masked_lm"])
+
+
+def test_views_stack_in_their_order(tiny_bert: Path) -> None:
+    class Recorded(View):
+        def __init__(self, at: int) -> None:
+            self.at = at
+
+        def __call__(self, tokens: Tokens, **_: Any) -> Tokens:
+            order.append((self.at, tokens.ids.shape[1]))
+            return Tokens(pad(tokens.ids, (0, 1)), pad(tokens.mask, (0, 1)))
+
+    order: list[tuple[int, int]] = []
+    module = contrastive_module(tiny_bert)
+    module.views = (Recorded(1), Recorded(2), Recorded(3))
+    batch = collated(module)
+    width = batch["input_ids"].shape[1]
+    assert module(**batch)["loss"].isfinite()
+    assert order == [(1, width), (2, width + 1), (3, width + 2)]
+
+
+def test_sides_of_different_width_are_padded_together(
+    tiny_roberta: Path, passes: list[Seen]
+) -> None:
+    module = contrastive_module(tiny_roberta, views={"repeat": {"rate": 1.0}}, dropout=False)
+    batch = collated(module, 8)
+    torch.manual_seed(0)
+    found = module(**batch)
+    (only,) = passes
+    width = batch["input_ids"].shape[1]
+    assert only.tokens.ids.shape[1] > width
+    padding = module.encoder.tokenizer.pad_token_id
+    assert (only.tokens.ids[:8, width:] == padding).all()
+    assert (only.tokens.ids[only.tokens.mask == 0] == padding).all()
+    sides = [
+        module.encoder.forward({"input_ids": ids, "attention_mask": mask}).embedding
+        for ids, mask in (
+            (batch["input_ids"], batch["attention_mask"]),
+            (only.tokens.ids[8:], only.tokens.mask[8:]),
+        )
+    ]
+    assert_close(found["loss"], info_nce(*sides, temperature=0.05).mean(), atol=1e-4, rtol=1e-4)
+
+
+def test_hard_negatives_are_the_third_side(tiny_bert: Path, passes: list[Seen]) -> None:
+    module = contrastive_module(
+        tiny_bert, InfoNCE(temperature=0.1, negative_weight=0.5), sides=3, dropout=False
+    )
+    found = module(**collated(module, sides=3))
+    a, p, h = passes[0].encoded.embedding.chunk(3)
+    expected = info_nce(a, p, temperature=0.1, negatives=h, negative_weight=0.5)
+    assert_close(found["contrast"], expected.mean())
+
+
+# the projection
+
+
+def test_the_projection_is_for_training_alone(
+    tiny_bert: Path, passes: list[Seen], tmp_path: Path
+) -> None:
+    module = contrastive_module(
+        tiny_bert, InfoNCE(temperature=0.1), projection=True, masked=True, dropout=False
+    )
+    plain = tertium.load(tiny_bert).encode(["a b c", "x"])
+    passes.clear()
+    found = module(**collated(module))
+    assert module.projection is not None
+    _, contrast = passes  # after the masked pass
+    sides = halves(module.projection(contrast.encoded.embedding))
+    assert_close(found["contrast"], info_nce(*sides, temperature=0.1).mean())
+    found["loss"].backward()
+    assert module.projection.dense.weight.grad is not None
+    assert module.projection.dense.weight.grad.any()
+    np.testing.assert_array_equal(module.encoder.encode(["a b c", "x"]), plain)
+    module.encoder.save(tmp_path / "model")
+    np.testing.assert_allclose(
+        tertium.load(tmp_path / "model").encode(["a b c", "x"]), plain, atol=1e-6
+    )
+
+
+def test_a_checkpoint_holds_projection_language_head_and_partner(tiny_bert: Path) -> None:
+    module = contrastive_module(
+        tiny_bert, ContrastiveTension(negatives=1), projection=True, masked=True
+    )
+    names = set(module.state_dict())
+    assert "projection.dense.weight" in names
+    assert "objectives.MaskedLM.head.bias" in names
+    parts = {name.partition(".")[0] for name in names}
+    assert parts == {"model", "partner_model", "projection", "objectives"}
+    shared = [parameter.data_ptr() for parameter in module.state_dict().values()]
+    assert len(set(shared)) == len(shared)  # nothing is stored twice
+    assert {name for name, _ in module.named_parameters()} <= names
+
+
+# contrastive tension
+
+
+def test_tension_has_two_encoders_that_learn(tiny_bert: Path, passes: list[Seen]) -> None:
+    module = contrastive_module(tiny_bert, ContrastiveTension(negatives=1), dropout=False)
+    assert module.partner is not None and module.partner is not module.encoder
+    batch = collated(module)
+    found = module(**batch)
+    anchors, candidates = passes
+    assert anchors.encoder is module.partner and candidates.encoder is module.encoder
+    assert torch.equal(anchors.tokens.ids, batch["input_ids"][::2])
+    assert torch.equal(candidates.tokens.ids, batch["input_ids"])
+    expected = contrastive_tension(
+        anchors.encoded.embedding, candidates.encoded.embedding.reshape(2, 2, -1)
+    )
+    assert_close(found["tension"], expected.mean())
+    found["loss"].backward()
+    own, other = (
+        {n: p for n, p in m.named_parameters() if "pooler" not in n}
+        for m in (module.encoder.model, module.partner.model)
+    )
+    assert own.keys() == other.keys()
+    for name, parameter in own.items():
+        assert parameter is not other[name] and torch.equal(parameter, other[name])
+        for side in (parameter, other[name]):
+            assert side.grad is not None and side.grad.isfinite().all(), name
+    assert any(not torch.equal(own[name].grad, other[name].grad) for name in own)
+
+
+def test_other_objectives_have_one_encoder(tiny_bert: Path) -> None:
+    assert contrastive_module(tiny_bert).partner is None
+
+
+def test_a_batch_that_cannot_be_cut_into_groups(tiny_bert: Path) -> None:
+    module = contrastive_module(tiny_bert, ContrastiveTension(negatives=2))
+    with pytest.raises(TertiumError, match=r"4 examples cannot be cut into groups of 3.*multiple"):
+        module(**collated(module, 4))
+    assert module(**collated(module, 6))["loss"].isfinite()

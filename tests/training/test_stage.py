@@ -1,4 +1,5 @@
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,22 @@ from torch.testing import assert_close
 
 from tertium.objectives import MSE, SmoothK2
 from tertium.objectives.base import NonFiniteLossError
-from tertium.training import Schedule, train_stage
+from tertium.training import Schedule, TrainingModule, train_stage
 from tertium.training.health import CollapseError, Measurement
-from tertium.training.stage import StageTrainer, last_checkpoint
+from tertium.training.stage import StageTrainer, _at_least_one_evaluation, last_checkpoint
 from tests.training.processes import start, start_two
 from tests.training.toys import (
     HEALTHY,
     RESUMABLE,
     StoppedError,
+    contrastive_module,
     distributed,
     selection,
     stop_at,
     stopped,
     toy_examples,
     toy_module,
+    toy_texts,
     weights,
 )
 
@@ -164,6 +167,43 @@ def test_a_loss_that_is_not_finite_stops_by_name(tiny_bert: Path, tmp_path: Path
         train_stage(module, toy_examples(), SHORT, tmp_path)
 
 
+# evaluations of short runs
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (Schedule(max_steps=3, evaluate_every=250), 3),
+        (Schedule(max_steps=9, evaluate_every=4), 4),
+        (Schedule(batch_size=8, evaluate_every=250), 3),
+        (Schedule(batch_size=8, epochs=2, evaluate_every=250), 6),
+        (Schedule(batch_size=4, accumulate=2, evaluate_every=250), 3),
+        (Schedule(batch_size=100, evaluate_every=250), 1),
+        (Schedule(batch_size=8, epochs=0.1, evaluate_every=250), 1),
+        (Schedule(max_steps=3), None),
+    ],
+)
+def test_a_short_run_is_evaluated_at_its_end(schedule: Schedule, expected: int | None) -> None:
+    assert _at_least_one_evaluation(schedule, 24).evaluate_every == expected
+
+
+def test_several_processes_take_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    schedule = Schedule(batch_size=4, evaluate_every=250)
+    assert _at_least_one_evaluation(schedule, 24).evaluate_every == 3
+
+
+def test_a_run_shorter_than_the_interval_keeps_its_measured_weights(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    module = contrastive_module(tiny_bert)
+    schedule = Schedule(batch_size=8, evaluate_every=250, drop_last=True)
+    log = train_stage(module, toy_texts(20), schedule, tmp_path, select=selection(module))
+    (measured,) = [entry for entry in log if "eval_score" in entry]
+    assert measured["step"] == 2  # the last four texts do not fill a batch
+    assert selection(module)().score == measured["eval_score"]
+
+
 # resuming
 
 
@@ -176,6 +216,43 @@ def resumable(model: Path, folder: Path, *, resume: bool = False) -> dict[str, T
 @pytest.fixture(scope="module")
 def uninterrupted(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
     return resumable(tiny_bert, tmp_path_factory.mktemp("whole"))
+
+
+def resumable_contrast(model: Path) -> TrainingModule:
+    """Everything that is drawn by chance in a contrastive stage: views, dropout, hidden tokens."""
+    return contrastive_module(
+        model,
+        views={"add": {"rate": "dynamic", "t": 3}, "delete": {"rate": 0.2}},
+        projection=True,
+        masked=True,
+    )
+
+
+CONTRAST = replace(RESUMABLE, drop_last=True)
+
+
+@pytest.mark.parametrize("forward", [6, 11])  # of 12, checkpoints after 4, 8 and 12
+def test_resuming_a_contrastive_stage_ends_in_the_same_weights(
+    forward: int, tiny_bert: Path, tmp_path: Path
+) -> None:
+    whole = resumable_contrast(tiny_bert)
+    before = weights(whole)
+    train_stage(whole, toy_texts(), CONTRAST, tmp_path / "whole", select=selection(whole))
+    module = resumable_contrast(tiny_bert)
+    stop_at(module, forward, stopped)
+    folder = tmp_path / "parts"
+    with pytest.raises(StoppedError):
+        train_stage(module, toy_texts(), CONTRAST, folder, select=selection(module))
+    assert last_checkpoint(folder) is not None
+    torch.manual_seed(99)
+    module = resumable_contrast(tiny_bert)
+    for parameter in module.parameters():  # whatever is not in the checkpoint shows
+        torch.nn.init.normal_(parameter)
+    train_stage(module, toy_texts(), CONTRAST, folder, select=selection(module), resume=True)
+    after = weights(whole)
+    assert same(weights(module), after)
+    for name in ("projection.dense.weight", "objectives.MaskedLM.head.bias"):
+        assert not torch.equal(after[name], before[name])
 
 
 @pytest.mark.parametrize("forward", [1, 4, 6, 9, 12])  # of 12, checkpoints after 4, 8 and 12
