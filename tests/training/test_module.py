@@ -197,6 +197,19 @@ def test_sides_of_different_width_are_padded_together(
     assert_close(found["loss"], info_nce(*sides, temperature=0.05).mean(), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("model", ["tiny_bert", "tiny_roberta"])
+def test_texts_of_full_length_can_be_repeated(
+    model: str, passes: list[Seen], request: pytest.FixtureRequest
+) -> None:
+    module = contrastive_module(request.getfixturevalue(model), views={"repeat": {"rate": 1.0}})
+    texts: Any = [(("a b " * 40,), None), (("c d " * 25,), None), (("x y",), None)]
+    batch = Collator(module.encoder.tokenizer, max_length=64)(texts)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        assert module(**batch)["loss"].isfinite()
+    assert max(max(lengths(seen.tokens)) for seen in passes) <= 66
+
+
 def test_hard_negatives_are_the_third_side(tiny_bert: Path, passes: list[Seen]) -> None:
     module = contrastive_module(
         tiny_bert, InfoNCE(temperature=0.1, negative_weight=0.5), sides=3, dropout=False

@@ -44,3 +44,17 @@ def test_a_tokenizer_without_padding_or_mask(tiny_bert: Path) -> None:
 
 def test_characters_are_whole_numbers(tiny_bert: Path) -> None:
     assert read_vocabulary(tertium.load(tiny_bert).tokenizer).characters.dtype == torch.long
+
+
+@pytest.mark.parametrize(("model", "longest"), [("tiny_bert", 66), ("tiny_roberta", 64)])
+def test_as_many_tokens_as_there_are_positions(
+    model: str, longest: int, request: pytest.FixtureRequest
+) -> None:
+    encoder = tertium.load(request.getfixturevalue(model))
+    assert read_vocabulary(encoder.tokenizer, encoder.backbone).longest == longest
+    assert read_vocabulary(encoder.tokenizer).longest is None
+    ids = torch.full((1, longest), 9)
+    assert encoder.forward({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+    ids = torch.full((1, longest + 1), 9)
+    with pytest.raises((IndexError, RuntimeError)):
+        encoder.forward({"input_ids": ids, "attention_mask": torch.ones_like(ids)})

@@ -92,7 +92,7 @@ def contrastive_module(
     if masked:
         auxiliary = MaskedLM(head=language_head(encoder, seed=0))
         parts["MaskedLM"] = WeightedObjective(auxiliary, weight=0.1)
-    vocabulary = read_vocabulary(encoder.tokenizer)
+    vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
     module = TrainingModule(
         encoder,
         parts,

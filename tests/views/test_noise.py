@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -112,6 +113,17 @@ def test_repetition_draws_every_number_of_repeats() -> None:
         assert Counter(row).most_common(1)[0][1] <= 2  # never the same token twice over
     twice = Counter(t for row in found for t, times in Counter(row).items() if times == 2)
     assert set(twice) == set(range(5, 15))
+
+
+@given(rows=CONTENTS, seed=SEEDS, longest=st.integers(1, 12))
+def test_repetition_stops_where_the_model_does(
+    rows: list[list[int]], seed: int, longest: int
+) -> None:
+    view = Repetition(replace(VOCABULARY, longest=longest), rate=1.0)
+    found = left(view(framed(*rows), generator=generator(seed), **OPTIONS))
+    for row, before in zip(found, rows, strict=True):
+        assert len(row) <= max(longest, len(before) + 2)
+        assert row[0] == CLS and row[-1] == SEP
 
 
 # a masked span

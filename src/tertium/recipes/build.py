@@ -30,7 +30,7 @@ def build_encoder(spec: EncoderSpec, *, model: str | None = None) -> Encoder:
 def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> TrainingModule:
     """Encoder, views, projection and objectives of one stage."""
     seed = stage.train.seed
-    vocabulary = read_vocabulary(encoder.tokenizer)
+    vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
     views = [VIEWS[spec.kind](vocabulary, **spec.settings()) for spec in stage.views]
     frozen = any(spec.scores_from == "frozen" for spec in stage.views)
     return TrainingModule(

@@ -1,7 +1,8 @@
 """What views must know of a tokenizer."""
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.errors import TertiumError
 from tertium.views import Vocabulary
@@ -11,8 +12,15 @@ __all__ = ["read_vocabulary"]
 _PIECE_MARKS = ("##", "Ġ", "▁")
 
 
-def read_vocabulary(tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
-    """Special ids, and how many characters each id stands for."""
+def read_vocabulary(
+    tokenizer: PreTrainedTokenizerBase, backbone: PreTrainedModel | None = None
+) -> Vocabulary:
+    """Special ids, how many characters each id stands for, and how many tokens can be read.
+
+    Args:
+        tokenizer: of the model.
+        backbone: whose positions limit the tokens (default: no limit).
+    """
     if tokenizer.pad_token_id is None:
         raise TertiumError("This model's tokenizer has no padding token.")
     size = len(tokenizer)
@@ -25,7 +33,16 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
         mask=tokenizer.mask_token_id,
         boundaries=tuple(sorted(boundaries)),
         characters=torch.tensor([_characters(str(word)) for word in words]),
+        longest=None if backbone is None else _positions(backbone),
     )
+
+
+def _positions(backbone: PreTrainedModel) -> int | None:
+    """Tokens that learned positions allow for; RoBERTa's begin after that of padding."""
+    table = getattr(getattr(backbone, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):
+        return None
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
 
 
 def _characters(word: str) -> int:

@@ -27,6 +27,7 @@ class Vocabulary:
         mask: id that hides a token, or None where the tokenizer has none.
         boundaries: ids that frame a text (CLS, SEP and the like).
         characters: how many characters each id stands for.
+        longest: how many tokens the model has positions for, or None where it sets no limit.
     """
 
     size: int
@@ -34,6 +35,7 @@ class Vocabulary:
     mask: int | None
     boundaries: tuple[int, ...]
     characters: Int[Tensor, " v"]
+    longest: int | None = None
 
     @property
     def mask_id(self) -> int:

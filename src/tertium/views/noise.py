@@ -46,7 +46,7 @@ class Repetition(View):
     """Repeat some tokens: ESimCSE (Wu et al., 2022), "word repetition", on word pieces.
 
     Up to ``max(2, rate · n)`` of a sentence's n tokens of content are doubled; how many is drawn
-    uniformly, zero included.
+    uniformly, zero included. No sentence becomes longer than the model can read.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, rate: float = 0.32) -> None:
@@ -60,6 +60,9 @@ class Repetition(View):
         content = self.vocabulary.content(tokens)
         most = (self.rate * content.sum(dim=1)).long().clamp(min=2)
         drawn = (_uniform(tokens.ids[:, :1], generator).squeeze(1) * (most + 1)).long()
+        if self.vocabulary.longest is not None:
+            room = (self.vocabulary.longest - tokens.mask.sum(dim=1)).clamp(min=0)
+            drawn = torch.minimum(drawn, room)
         chance = _uniform(tokens.ids, generator).masked_fill(~content, 2.0)
         ranks = chance.argsort(dim=1).argsort(dim=1)
         repeated = content & (ranks < drawn[:, None])
