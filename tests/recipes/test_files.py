@@ -7,7 +7,7 @@ import yaml
 from tertium.errors import TertiumError
 from tertium.recipes.files import RecipeError, read_recipe, recipe_names
 from tertium.recipes.schema import Recipe
-from tests.recipes.toys import toy_recipe, toy_stage
+from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage
 
 
 @pytest.fixture
@@ -211,6 +211,109 @@ def put(path: str, value: Any) -> Any:
 def test_a_mistake_is_explained(tmp_path: Path, change: Any, message: str) -> None:
     (line,) = mistakes(tmp_path, change)
     assert message in line
+
+
+FILE = [{"file": "t.txt"}]
+TRIPLETS = {"kind": "triplets", "sources": FILE}
+CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no-view": ({"views": [{"kind": "ad"}]}, "views.0: No view 'ad'. Did you mean 'add'?"),
+    "no-setting": ({"views": [{"kind": "add", "kk": 1}]}, "views.0: add: kk: Extra inputs"),
+    "no-k": ({"views": [{"kind": "add", "k": -1}]}, "views.0: add: k must not be negative"),
+    "half-k": ({"views": [{"kind": "add", "k": 1.5}]}, "views.0: add: k: Input should be"),
+    "no-t": (
+        {"views": [{"kind": "dropout"}, {"kind": "add", "rate": "dynamic", "t": 0}]},
+        "views.1: add: t must be positive, got 0",
+    ),
+    "no-rate": ({"views": [{"kind": "delete", "rate": 2}]}, "views.0: delete: rate must be"),
+    "no-scores": (
+        {"views": [{"kind": "delete", "scores_from": "frozen"}]},
+        "views.0: delete scores nothing",
+    ),
+    "triplet-views": ({"data": TRIPLETS}, ": views are made of single texts"),
+    "unknown": (
+        {"objectives": [{"kind": "info_nce", "temprature": 1}]},
+        "objectives.0: info_nce: temprature: Extra inputs",
+    ),
+    "cold": (
+        {"objectives": [{"kind": "info_nce", "temperature": 0}]},
+        "objectives.0: info_nce: temperature must be positive",
+    ),
+    "headed": (
+        {"objectives": [{"kind": "nt_xent", "head": "cosine"}]},
+        "objectives.0: nt_xent: head: Extra inputs",
+    ),
+    "sure": (
+        {"objectives": [{"kind": "info_nce"}, {"kind": "masked_lm", "probability": 1}]},
+        "objectives.1: masked_lm: probability must be between 0 and 1",
+    ),
+    "graded": (
+        {"objectives": [{"kind": "smooth_k2"}]},
+        ": smooth_k2 learns from graded pairs, not texts",
+    ),
+    "alone": ({"objectives": [{"kind": "masked_lm"}]}, ": masked_lm is an auxiliary"),
+    "uneven": (
+        {"objectives": [{"kind": "contrastive_tension", "negatives": 2}]},
+        ": contrastive_tension needs a batch_size that 3 divides",
+    ),
+    "mixed": (
+        {"objectives": [{"kind": "contrastive_tension"}, {"kind": "nt_xent"}]},
+        ": nt_xent pairs every text, and contrastive_tension one of each group",
+    ),
+    "triplet-tension": (
+        {"data": TRIPLETS, "views": [], "objectives": [{"kind": "contrastive_tension"}]},
+        ": contrastive_tension learns from single texts",
+    ),
+    "triplet-held-out": (
+        {"data": TRIPLETS, "views": [], "select": {"task": "held-out"}},
+        ": select held-out holds out single texts",
+    ),
+    "no-labels": ({"data": {"sources": FILE}}, "data: graded pairs need labels"),
+    "labels": (
+        {"data": {"kind": "texts", "sources": FILE, "labels": {"low": 0, "high": 1}}},
+        "data: texts have no labels",
+    ),
+    "kind": ({"data": {"kind": "pairs", "sources": FILE}}, "data.kind: Input should be 'graded'"),
+}
+
+
+def test_mistakes_of_contrastive_stages_are_named_at_once(tmp_path: Path) -> None:
+    stages = [
+        contrast_stage(Path("t.txt"), name, **parts)
+        for name, (parts, _) in CONTRAST_MISTAKES.items()
+    ]
+    lines = mistakes(tmp_path, lambda content: content.update(stages=stages))
+    assert len(lines) == len(CONTRAST_MISTAKES)
+    for line, (name, (_, message)) in zip(lines, CONTRAST_MISTAKES.items(), strict=True):
+        place = f"stages.{name}" + ("" if message.startswith(":") else ".")
+        assert line.startswith(place + message), line
+
+
+def test_settings_of_views_and_objectives_are_numbers_and_defaults(tmp_path: Path) -> None:
+    stage = contrast_stage(
+        Path("t.txt"),
+        views=[{"kind": "add", "rate": "dynamic", "t": 3, "scores_from": "frozen"}],
+        objectives=[
+            {"kind": "info_nce", "temperature": "1e-1"},
+            {"kind": "masked_lm", "weight": "1e-1"},
+        ],
+    )
+    path = toy_recipe(tmp_path / "toy.yaml", Path("default"), stage)
+    found = read_recipe(path, overrides=["stages.contrast.objectives.masked_lm.probability=0.2"])[0]
+    (view,), (contrast, masked) = found.stages[0].views, found.stages[0].objectives
+    settings = view.settings()
+    assert (settings["rate"], settings["t"], settings["k"]) == ("dynamic", 3, 1)
+    assert settings["protect_special_tokens"] and "scores_from" not in settings
+    assert contrast.settings() == {"temperature": 0.1, "negative_weight": 0.0}
+    assert (masked.settings(), masked.weight) == ({"probability": 0.2}, 0.1)
+
+
+def test_adapters_are_for_graded_pairs(tmp_path: Path) -> None:
+    def change(content: Any) -> None:
+        content["encoder"] |= {"adapter_rank": 2, "freeze": "embeddings"}
+        content["stages"] = [contrast_stage(Path("t.txt"))]
+
+    (line,) = mistakes(tmp_path, change)
+    assert "needs a last stage on graded pairs" in line
 
 
 def test_a_dead_zone_by_default_must_fit_too(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.training.toys import toy_examples
+from tests.training.toys import toy_examples, toy_texts
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sick")
 LABELS = ("contradiction", "neutral", "entailment")
@@ -64,6 +64,25 @@ def toy_stage(pairs: Path, name: str = "own", **train: Any) -> dict[str, Any]:
             "checkpoint_every": 2,
             **train,
         },
+    }
+
+
+def toy_text_file(path: Path, count: int = 24, *, more: str = "") -> Path:
+    """A user's own texts, one per line."""
+    lines = [text for (text,) in toy_texts(count).texts]
+    path.write_text("\n".join(lines) + "\n" + more, encoding="utf-8")
+    return path
+
+
+def contrast_stage(texts: Path, name: str = "contrast", **parts: Any) -> dict[str, Any]:
+    """A stage on single texts; ``parts`` replace its own."""
+    return {
+        "name": name,
+        "data": {"kind": "texts", "sources": [{"file": str(texts)}]},
+        "views": [{"kind": "dropout"}],
+        "objectives": [{"kind": "info_nce"}],
+        "train": {"max_steps": 2, "batch_size": 8, "learning_rate": 0.001, "checkpoint_every": 1},
+        **parts,
     }
 
 

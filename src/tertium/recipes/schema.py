@@ -294,6 +294,11 @@ class StageSpec(_Spec):
             return
         if self.data.kind != "texts":
             raise ValueError("contrastive_tension learns from single texts")
+        for kind in kinds:
+            if kind not in ("contrastive_tension", "masked_lm"):
+                raise ValueError(
+                    f"{kind} pairs every text, and contrastive_tension one of each group: take one"
+                )
         group = self.objectives[kinds.index("contrastive_tension")].settings()["negatives"] + 1
         if self.train.batch_size % group:
             raise ValueError(f"contrastive_tension needs a batch_size that {group} divides")
