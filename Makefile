@@ -22,6 +22,7 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/train_regression.py
+	$(BIN)/python benchmarks/train_contrastive.py
 
 clean:
 	rm -rf .venv

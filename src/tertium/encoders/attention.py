@@ -1,7 +1,7 @@
 """Attention maps of chosen layers, while every other layer stays on the fused kernel."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,11 +13,16 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from tertium.errors import TertiumError
 
-__all__ = ["capture_attention"]
+__all__ = ["attention_maps", "capture_attention"]
 
 _NAME = "tertium_capture"
 _captured: ContextVar[dict[int, Tensor] | None] = ContextVar("captured", default=None)
 _wanted: ContextVar[frozenset[int]] = ContextVar("wanted", default=frozenset())
+_maps_alone: ContextVar[bool] = ContextVar("maps_alone", default=False)
+
+
+class _Enough(Exception):
+    """All wanted maps are there; what the pass would compute beyond them is not needed."""
 
 
 @contextlib.contextmanager
@@ -47,6 +52,23 @@ def capture_attention(
         _wanted.reset(tokens[1])
 
 
+def attention_maps(backbone: PreTrainedModel, features: Mapping[str, Tensor]) -> Tensor:
+    """Attention weights ``[l, n, h, t, t]`` of all layers, and nothing else.
+
+    The pass ends with the last layer's weights, before its values and feed-forward part.
+    """
+    layers = range(int(backbone.config.num_hidden_layers))
+    alone = _maps_alone.set(True)
+    try:
+        with capture_attention(backbone, layers) as captured, contextlib.suppress(_Enough):
+            backbone(**features)
+    finally:
+        _maps_alone.reset(alone)
+    if len(captured) < len(layers):
+        raise TertiumError(f"{type(backbone).__name__} does not let its attention be read.")
+    return torch.stack([captured[layer] for layer in layers])
+
+
 def _attention(
     module: nn.Module,
     query: Tensor,
@@ -73,6 +95,8 @@ def _attention(
         scores = scores + attention_mask
     weights = scores.softmax(dim=-1)
     captured[layer] = weights
+    if _maps_alone.get() and len(captured) == len(_wanted.get()):
+        raise _Enough
     dropped = nn.functional.dropout(weights, p=dropout, training=module.training)
     return (dropped @ value).transpose(1, 2).contiguous(), None
 

@@ -16,7 +16,7 @@ from sentence_transformers.base.modules import Normalize, Transformer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tertium.encoders.attention import capture_attention
+from tertium.encoders.attention import attention_maps, capture_attention
 from tertium.encoders.batching import chunks, token_budget_batches
 from tertium.encoders.contrastive import default_pooling
 from tertium.encoders.layout import check_layout
@@ -200,13 +200,32 @@ class Encoder:
             training_data=self.training_data,
         )
 
-    def attention(self, tokens: Tokens) -> Tensor:
-        """Attention weights ``[l, n, h, t, t]`` of all layers, without dropout and gradients."""
-        layers = range(int(self.backbone.config.num_hidden_layers))
-        features = {"input_ids": tokens.ids, "attention_mask": tokens.mask}
+    def attention(self, tokens: Tokens, *, whole: bool = False) -> Tensor:
+        """Attention weights ``[l, n, h, t, t]`` of all layers, without dropout and gradients.
+
+        Args:
+            tokens: ids and mask.
+            whole: compute rows of padding too; by default they are zero, and short texts are not
+                padded to the longest of the batch.
+        """
+        n, width = tokens.ids.shape
+        budget = n * width if whole else self._default_budget()
+        lengths = tokens.mask.sum(dim=1).cpu().numpy()
+        groups = token_budget_batches(np.full(n, width) if whole else lengths, budget=budget)
+        config = self.backbone.config
+        shape = (int(config.num_hidden_layers), n, int(config.num_attention_heads), width, width)
+        maps = torch.zeros(shape, device=self.device, dtype=self.backbone.dtype)
         with torch.no_grad(), _eval(self.model):
-            found = self.forward(features, attention_layers=layers).attention
-        return cast(Tensor, found)
+            for group in groups:
+                rows = torch.from_numpy(group).to(self.device)
+                longest = width if whole else max(int(lengths[group].max()), 1)
+                features = {
+                    "input_ids": tokens.ids[rows, :longest],
+                    "attention_mask": tokens.mask[rows, :longest],
+                }
+                found = attention_maps(self.backbone, features)
+                maps[:, rows, :, :longest, :longest] = found
+        return maps
 
     @property
     def backbone(self) -> PreTrainedModel:

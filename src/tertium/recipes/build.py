@@ -1,5 +1,7 @@
 """From a checked recipe to the objects that train."""
 
+from functools import partial
+
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.language_head import language_head
@@ -32,7 +34,8 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
     seed = stage.train.seed
     vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
     views = [VIEWS[spec.kind](vocabulary, **spec.settings()) for spec in stage.views]
-    frozen = any(spec.scores_from == "frozen" for spec in stage.views)
+    scorer = encoder.copy() if any(s.scores_from == "frozen" for s in stage.views) else encoder
+    whole = any(s.settings().get("count_padding_queries", False) for s in stage.views)
     return TrainingModule(
         encoder,
         {
@@ -44,7 +47,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
         sides=material.examples.sides,
         views=views,
         projection=_projection(encoder, seed) if stage.projection == "mlp" else None,
-        attend=encoder.copy().attention if frozen else None,
+        attend=partial(scorer.attention, whole=whole),
     )
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from tertium.encoders import Encoder
+from tertium.encoders.batching import token_budget_batches
 from tertium.errors import TertiumError
 from tertium.heads import Projection
 from tertium.objectives import Objective
@@ -17,6 +18,10 @@ from tertium.types import Encoded, Masked, Tokens, ViewPair
 from tertium.views import View
 from tertium.views.base import Attend
 from tertium.views.masking import mask_tokens
+
+# Tokens per forward pass on a processor: shorter texts are not padded to the longest of the
+# batch, and the states stay in the caches (benchmarks/train_contrastive.py).
+_TOKENS_PER_PASS = 1024
 
 __all__ = ["TrainingModule", "WeightedObjective"]
 
@@ -119,7 +124,25 @@ class TrainingModule(nn.Module):
         return replace(encoded, embedding=self.projection(encoded.embedding))
 
     def _states(self, encoder: Encoder, tokens: Tokens) -> Encoded:
-        return encoder.forward({"input_ids": tokens.ids, "attention_mask": tokens.mask})
+        """Encode the batch, on a processor in groups of like length: the result is the same."""
+        if encoder.device.type != "cpu":
+            return _encoded(encoder, tokens)
+        lengths = tokens.mask.sum(dim=1)
+        groups = [
+            torch.from_numpy(rows)
+            for rows in token_budget_batches(lengths.numpy(), budget=_TOKENS_PER_PASS)
+        ]
+        if len(groups) == 1:
+            return _encoded(encoder, tokens)
+        parts = [_encoded(encoder, _trimmed(tokens, rows)) for rows in groups]
+        back = torch.cat(groups).argsort()
+        width = tokens.ids.shape[1]
+        states = [pad(part.tokens, (0, 0, 0, width - part.tokens.shape[1])) for part in parts]
+        return Encoded(
+            embedding=torch.cat([part.embedding for part in parts])[back],
+            tokens=torch.cat(states)[back],
+            mask=tokens.mask,
+        )
 
     def _exchanges(self) -> bool:
         return any(objective.in_batch for objective in self.objectives.values())
@@ -132,6 +155,17 @@ def _join(first: Tokens, second: Tokens, *, padding: int) -> Tokens:
     ids = [pad(side.ids, (0, width - side.ids.shape[1]), value=padding) for side in sides]
     masks = [pad(side.mask, (0, width - side.mask.shape[1])) for side in sides]
     return Tokens(torch.cat(ids), torch.cat(masks))
+
+
+def _encoded(encoder: Encoder, tokens: Tokens) -> Encoded:
+    return encoder.forward({"input_ids": tokens.ids, "attention_mask": tokens.mask})
+
+
+def _trimmed(tokens: Tokens, rows: Tensor) -> Tokens:
+    """Some rows of a batch, no wider than the longest of them."""
+    ids, mask = tokens.ids[rows], tokens.mask[rows]
+    width = max(int(mask.sum(dim=1).max()), 1)
+    return Tokens(ids[:, :width], mask[:, :width])
 
 
 def _rows(tokens: Tokens, stride: int) -> Tokens:
