@@ -17,6 +17,7 @@ from tertium.types import Kind, Pooling
 
 __all__ = ["NAMES", "NamedModel", "load", "resolve"]
 
+_SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -37,6 +38,9 @@ NAMES: dict[str, NamedModel] = {
     "default": NamedModel(
         default_folder, Kind.ENCODER, "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install"
     ),
+    "sts": NamedModel(
+        lambda: _SHIPPED / "sts", Kind.PAIR, "graded similarity from 0 to 5, trained on STS-B"
+    ),
 }
 
 
@@ -52,8 +56,9 @@ def load(
     """Load a model.
 
     Args:
-        name: a reserved name (``default``), a folder (anything with a path separator, or that
-            exists) in the layout of tertium, sentence-transformers or transformers, or a hub id.
+        name: a reserved name (``default``, ``sts``), a folder (anything with a path separator, or
+            that exists) in the layout of tertium, sentence-transformers or transformers, or a hub
+            id.
         pooling: use this pooling instead of the saved one; without either, published models
             (``tertium.encoders.published``) have that of their papers.
         device: torch device (default: the best there is).

@@ -17,6 +17,8 @@ from tertium.views import VIEWS
 
 __all__ = ["build_encoder", "build_module", "build_schedule"]
 
+_TOKENS_PER_PASS = 1024  # benchmarks/train_contrastive.py
+
 
 def build_encoder(spec: EncoderSpec, *, model: str | None = None) -> Encoder:
     """The encoder to start from, ready to learn."""
@@ -48,6 +50,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
         views=views,
         projection=_projection(encoder, seed) if stage.projection == "mlp" else None,
         attend=partial(scorer.attention, whole=whole),
+        tokens_per_pass=None if build_schedule(stage).bucket else _TOKENS_PER_PASS,
     )
 
 

@@ -19,10 +19,6 @@ from tertium.views import View
 from tertium.views.base import Attend
 from tertium.views.masking import mask_tokens
 
-# Tokens per forward pass on a processor: shorter texts are not padded to the longest of the
-# batch, and the states stay in the caches (benchmarks/train_contrastive.py).
-_TOKENS_PER_PASS = 1024
-
 __all__ = ["TrainingModule", "WeightedObjective"]
 
 
@@ -45,6 +41,9 @@ class TrainingModule(nn.Module):
         projection: put on every embedding in training, left out in use.
         attend: attention weights of a batch, for views that score tokens (default: those of the
             encoder as it is now).
+        tokens_per_pass: on a processor, encode a batch in groups of like length of at most so many
+            tokens: short texts are not padded to the longest of the batch. Of no use where
+            batches are bucketed by length.
     """
 
     def __init__(
@@ -56,6 +55,7 @@ class TrainingModule(nn.Module):
         views: Sequence[View] = (),
         projection: Projection | None = None,
         attend: Attend | None = None,
+        tokens_per_pass: int | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -65,6 +65,7 @@ class TrainingModule(nn.Module):
         self.vocabulary = read_vocabulary(encoder.tokenizer)
         self.model = encoder.model
         self.projection = projection
+        self._budget = tokens_per_pass
         self.objectives = nn.ModuleDict({n: o.objective for n, o in objectives.items()})
         self._weights = {name: o.weight for name, o in objectives.items()}
         parts = [o.objective for o in objectives.values()]
@@ -125,13 +126,11 @@ class TrainingModule(nn.Module):
 
     def _states(self, encoder: Encoder, tokens: Tokens) -> Encoded:
         """Encode the batch, on a processor in groups of like length: the result is the same."""
-        if encoder.device.type != "cpu":
+        if self._budget is None or encoder.device.type != "cpu":
             return _encoded(encoder, tokens)
-        lengths = tokens.mask.sum(dim=1)
-        groups = [
-            torch.from_numpy(rows)
-            for rows in token_budget_batches(lengths.numpy(), budget=_TOKENS_PER_PASS)
-        ]
+        lengths = tokens.mask.sum(dim=1).numpy()
+        batches = token_budget_batches(lengths, budget=self._budget)
+        groups = [torch.from_numpy(rows) for rows in batches]
         if len(groups) == 1:
             return _encoded(encoder, tokens)
         parts = [_encoded(encoder, _trimmed(tokens, rows)) for rows in groups]
