@@ -7,10 +7,18 @@ import pytest
 import yaml
 
 import tertium
+from tertium.encoders import Encoder
 from tertium.inference import PairScorer
 from tertium.recipes.files import recipe_names
 from tests.cli.conftest import Run
-from tests.recipes.toys import toy_benchmarks, toy_pairs, toy_recipe, toy_stage
+from tests.recipes.toys import (
+    contrast_stage,
+    toy_benchmarks,
+    toy_pairs,
+    toy_recipe,
+    toy_stage,
+    toy_text_file,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -71,6 +79,38 @@ def test_train_for_people_with_own_pairs_and_settings(
     compared = run("compare", "a b", "a b", "x y", "-m", tmp_path / "model", "--json")
     pair = json.loads(compared.out)["pairs"][0]
     assert pair["scale"] == [0, 5] and pair["cosine"] == pytest.approx(1, abs=1e-5)
+
+
+def test_train_with_own_texts(run: Run, recipe: str, tiny_bert: Path, tmp_path: Path) -> None:
+    stage = contrast_stage(tmp_path / "nowhere.txt", select={"task": "STS-B"})
+    stage["data"]["sources"] = [{"name": "wiki"}]
+    contrast = toy_recipe(tmp_path / "contrast.yaml", tiny_bert, stage)
+    own = toy_text_file(tmp_path / "it's my own.txt", 24, more="\n \nthe cat\nthe cat\n")
+    ran = run("train", contrast, "--texts", own, "-o", tmp_path / "model", "--json")
+    assert ran.code == 0, ran.err
+    assert "2 blank and 1 repeated texts were left out, 25 are used" in ran.err
+    assert "STS-B is not here" in ran.err
+    found = json.loads(ran.out)
+    assert found["report"] is None
+    assert [entry for entry in found["log"]["contrast"] if "contrast" in entry]
+    record = yaml.safe_load((tmp_path / "model" / "run" / "recipe.yaml").read_text())
+    assert record["stages"][0]["data"] == {"kind": "texts", "sources": [{"file": str(own)}]}
+    assert isinstance(tertium.load(tmp_path / "model"), Encoder)
+
+
+def test_train_with_own_texts_that_do_not_fit(
+    run: Run, recipe: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    own = toy_text_file(tmp_path / "own.txt", 5)
+    contrast = toy_recipe(tmp_path / "contrast.yaml", tiny_bert, contrast_stage(own))
+    for name, message in (
+        (contrast, "5 different examples do not fill one batch of 8"),
+        (recipe, "smooth_k2 learns from graded pairs, not texts"),
+    ):
+        ran = run("train", name, "--texts", own, "-o", tmp_path / "model")
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith("error: ") and message in ran.err
+        assert not (tmp_path / "model").exists()
 
 
 def test_train_refuses_and_resumes(run: Run, recipe: str, tmp_path: Path) -> None:

@@ -11,14 +11,16 @@ from safetensors.torch import load_file
 import tertium
 from tertium.data.problems import DataError
 from tertium.encoders import Encoder
-from tertium.errors import ModelNotFoundError, TertiumError
+from tertium.errors import ModelNotFoundError, TertiumError, TertiumWarning
 from tertium.inference import PairScorer
 from tertium.objectives import OBJECTIVES
 from tertium.recipes import train as module
+from tertium.recipes.build import build_encoder
 from tertium.recipes.files import read_recipe, recipe_names
 from tertium.recipes.train import train
 from tertium.training.stage import StageTrainer
-from tests.recipes.toys import toy_pairs, toy_recipe, toy_stage
+from tertium.types import Tokens
+from tests.recipes.toys import contrast_stage, toy_pairs, toy_recipe, toy_stage, toy_text_file
 from tests.training.toys import StoppedError
 
 pytestmark = [
@@ -223,6 +225,113 @@ def test_resuming_what_never_began_begins(tiny_bert: Path, pairs: Path, tmp_path
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
     train(recipe, tmp_path / "model", resume=True)
     assert (tmp_path / "model" / "tertium.json").exists()
+
+
+# single texts
+
+
+def test_a_contrastive_run_leaves_an_encoder_alone(tiny_bert: Path, tmp_path: Path) -> None:
+    texts = toy_text_file(tmp_path / "own.txt")
+    stage = contrast_stage(texts, projection="mlp")
+    stage["objectives"].append({"kind": "masked_lm", "weight": 0.1})
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    trained = train(recipe, tmp_path / "model")
+    assert trained.log["contrast"][0].keys() >= {"loss", "contrast", "masked_lm"}
+    model = tertium.load(trained.folder)
+    assert isinstance(model, Encoder) and model.scale == (-1.0, 1.0)
+    assert [(data.name, data.use) for data in model.training_data] == [(str(texts), "training")]
+    # Neither the projection nor the language-model head is part of the model.
+    names, before = (
+        load_file(folder / "model.safetensors") for folder in (trained.folder, tiny_bert)
+    )
+    assert names.keys() == before.keys()
+    assert not all(torch.equal(names[name], before[name]) for name in names)
+    kept = load_file(trained.folder / "run" / "0-contrast" / "model.safetensors")
+    assert {name.partition(".")[0] for name in kept} == {"model", "projection", "objectives"}
+
+
+def test_an_interrupted_contrastive_run_ends_in_the_same_weights(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = contrast_stage(
+        toy_text_file(tmp_path / "own.txt"),
+        views=[
+            {"kind": "add", "rate": "dynamic", "t": 3, "scores_from": "frozen"},
+            {"kind": "span_mask", "characters": 2},
+        ],
+        projection="mlp",
+        objectives=[{"kind": "nt_xent"}, {"kind": "masked_lm", "weight": 0.1}],
+    )
+    stage["train"]["max_steps"] = 5  # more than an epoch
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    train(recipe, tmp_path / "whole")
+    original, steps = StageTrainer.compute_loss, iter(range(1, 100))
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if next(steps) in (3, 6):
+            raise StoppedError
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(StageTrainer, "compute_loss", interrupted)
+    for resume in (False, True):
+        with pytest.raises(StoppedError):
+            train(recipe, tmp_path / "parts", resume=resume)
+    train(recipe, tmp_path / "parts", resume=True)
+    assert same_weights(tmp_path / "whole", tmp_path / "parts")
+    place = Path("run") / "0-contrast"
+    assert same_weights(tmp_path / "whole" / place, tmp_path / "parts" / place)
+
+
+def test_tension_keeps_the_second_copy(tiny_bert: Path, tmp_path: Path) -> None:
+    stage = contrast_stage(
+        toy_text_file(tmp_path / "own.txt"),
+        views=[],
+        objectives=[{"kind": "contrastive_tension", "negatives": 3}],
+    )
+    train(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage), tmp_path / "model")
+    saved = load_file(tmp_path / "model" / "model.safetensors")
+    both = load_file(tmp_path / "model" / "run" / "0-contrast" / "model.safetensors")
+    copies = [
+        {name.rpartition(".model.")[2]: tensor for name, tensor in both.items() if name[0] == side}
+        for side in "mp"  # model, partner_model
+    ]
+    for name, tensor in saved.items():
+        own, other = (copy[name] for copy in copies)
+        assert torch.equal(tensor, own), name
+        assert torch.equal(own, other) == ("pooler" in name), name  # which nothing trains
+
+
+def test_scores_come_from_the_model_or_from_a_frozen_copy(tiny_bert: Path, tmp_path: Path) -> None:
+    texts = toy_text_file(tmp_path / "own.txt")
+    for scores_from, follows in (("model", True), ("frozen", False)):
+        stage = contrast_stage(texts, views=[{"kind": "add", "scores_from": scores_from}])
+        recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+        encoder = build_encoder(recipe.encoder)
+        material = module.load_examples(recipe.stages[0], folder=None)
+        built = module.build_module(recipe.stages[0], material, encoder)
+        features = encoder.features(["a b c"])
+        tokens = Tokens(features["input_ids"], features["attention_mask"])
+        before = built.attend(tokens)
+        with torch.no_grad():
+            for parameter in encoder.model.parameters():
+                parameter.mul_(0.5)
+        assert torch.equal(built.attend(tokens), before) != follows
+
+
+def test_without_benchmark_data_held_out_texts_choose_the_checkpoint(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    texts = tmp_path / "own.txt"
+    words = "abcdefghijklmnopqrstuvwxyz"
+    texts.write_text("\n".join(f"{x} {y} {x}" for x in words[:10] for y in words[:10]))
+    stage = contrast_stage(texts, select={"task": "STS-B", "every": 250})
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    with pytest.warns(TertiumWarning, match="held out and chooses it without labels"):
+        trained = train(recipe, tmp_path / "model")
+    (measured,) = [entry for entry in trained.log["contrast"] if "eval_score" in entry]
+    assert measured["eval_score"] < 0 and measured["step"] == 2
+    seen = tertium.load(trained.folder).training_data
+    assert [data.name for data in seen] == [str(texts)]  # no benchmark was looked at
 
 
 # bad data leave nothing
