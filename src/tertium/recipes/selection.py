@@ -33,8 +33,8 @@ def resolve_selection(stage: StageSpec, *, folder: Path | None) -> StageSpec:
         benchmarks.load(select.task, split=select.split, folder=folder, text=select.text)
     except TertiumError:
         warnings.warn(
-            "STS-B is not here to choose the checkpoint: a tenth of the texts is held out and "
-            "chooses it without labels.",
+            "STS-B is not here to choose the checkpoint: texts that are held out choose it, "
+            "without labels.",
             TertiumWarning,
             stacklevel=2,
         )
@@ -48,7 +48,14 @@ def build_selection(
 ) -> Callable[[], Measurement] | None:
     """What measures the encoder during training; None where too few texts could be held out."""
     if spec.task == "held-out":
-        return _label_free(encoder, held_out) if held_out else None
+        if held_out:
+            return _label_free(encoder, held_out)
+        warnings.warn(
+            "There are too few texts to hold any out: no checkpoint is chosen, the last is kept.",
+            TertiumWarning,
+            stacklevel=2,
+        )
+        return None
     data = benchmarks.load(spec.task, split=spec.split, folder=folder, text=spec.text)
     texts = [text for row in data.rows for text in (row.sentence1, row.sentence2)]
     gold = np.array([row.score for row in data.rows])
