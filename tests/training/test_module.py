@@ -141,12 +141,19 @@ def test_attention_drops_tokens_of_the_second_side_alone(
     ).train()
     batch = collated(module)
     before = batch["attention_mask"].sum(1).tolist()
+    scored: list[Tokens] = []
+    original = module.attend
+
+    def attend(tokens: Tokens) -> Tensor:
+        scored.append(tokens)
+        return original(tokens)
+
+    module.attend = attend
     found = module(**batch)
-    scoring, masked, contrast = passes
-    # The scoring pass sees the sentences as they are, in the eval mode that it leaves again.
-    assert torch.equal(scoring.tokens.ids, batch["input_ids"])
-    assert scoring.encoded.attention is not None and not scoring.encoded.embedding.requires_grad
+    # Scores are of the sentences as they are, in an eval mode that is left again.
+    assert [tokens.ids.tolist() for tokens in scored] == [batch["input_ids"].tolist()]
     assert module.training and module.encoder.model.training
+    masked, contrast = passes
     assert lengths(contrast.tokens) == before + [max(length - 2, 3) for length in before]
     assert torch.equal(contrast.tokens.ids[:4], batch["input_ids"])
     # The masked pass sees both copies whole, with some tokens hidden.
@@ -218,6 +225,36 @@ def test_hard_negatives_are_the_third_side(tiny_bert: Path, passes: list[Seen]) 
     a, p, h = passes[0].encoded.embedding.chunk(3)
     expected = info_nce(a, p, temperature=0.1, negatives=h, negative_weight=0.5)
     assert_close(found["contrast"], expected.mean())
+
+
+@pytest.mark.parametrize("model", ["tiny_bert", "tiny_roberta"])
+@pytest.mark.parametrize("protect", [True, False])
+def test_groups_of_like_length_give_the_same_loss_and_gradients(
+    model: str, protect: bool, passes: list[Seen], request: pytest.FixtureRequest
+) -> None:
+    results = []
+    for tokens_per_pass in (None, 20):
+        module = contrastive_module(
+            request.getfixturevalue(model),
+            InfoNCE(temperature=0.5),
+            views={"add": {"k": 8, "t": 0, "protect_special_tokens": protect}},
+            masked=True,
+            dropout=False,
+            tokens_per_pass=tokens_per_pass,
+        )
+        torch.manual_seed(0)
+        passes.clear()
+        found = module(**collated(module))
+        widths = {seen.tokens.ids.shape[1] for seen in passes}
+        assert (len(widths) > 2) == (tokens_per_pass is not None)
+        found["loss"].backward()
+        gradients = {n: p.grad for n, p in module.named_parameters() if p.grad is not None}
+        results.append((found, gradients))
+    (loss, gradients), (grouped_loss, grouped) = results
+    assert_close(grouped_loss, loss, atol=1e-5, rtol=1e-5)
+    assert grouped.keys() == gradients.keys() and gradients
+    for name, gradient in gradients.items():
+        assert_close(grouped[name], gradient, atol=1e-4, rtol=1e-3, msg=name)
 
 
 # the projection

@@ -84,6 +84,7 @@ def contrastive_module(
     masked: bool = False,
     sides: int = 1,
     dropout: bool = True,
+    tokens_per_pass: int | None = None,
 ) -> TrainingModule:
     """A module on single texts; ``views`` are settings by kind, in their order."""
     encoder = tertium.load(model)
@@ -99,6 +100,7 @@ def contrastive_module(
         sides=sides,
         views=[VIEWS[kind](vocabulary, **settings) for kind, settings in (views or {}).items()],
         projection=Projection(dimension=encoder.dimension, spread=0.3) if projection else None,
+        tokens_per_pass=tokens_per_pass,
     )
     return module if dropout else without_dropout(module)
 

@@ -10,7 +10,7 @@ import tertium
 from tertium.encoders import Encoder
 from tertium.errors import TertiumError
 from tertium.training.vocabulary import read_vocabulary
-from tertium.types import Encoded, Tokens
+from tertium.types import Tokens
 from tertium.views import AttentionDropout
 from tertium.views.attention_dropout import Aggregation, Rate, drop_counts, least_attended
 from tests.views.toys import (
@@ -244,22 +244,16 @@ def tokens_of(encoder: Encoder, texts: list[str] = TEXTS) -> Tokens:
     return Tokens(features["input_ids"], features["attention_mask"])
 
 
-def test_scoring_is_without_gradients_and_dropout(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scoring_is_without_gradients_and_dropout(encoder: Encoder) -> None:
     modes: list[tuple[bool, bool]] = []
-    original = Encoder.forward
-
-    def spy(self: Encoder, *arguments: object, **options: object) -> Encoded:
-        modes.append((self.model.training, torch.is_grad_enabled()))
-        return original(self, *arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Encoder, "forward", spy)
+    encoder.backbone.register_forward_pre_hook(
+        lambda model, _: modes.append((model.training, torch.is_grad_enabled()))
+    )
     tokens = tokens_of(encoder)
     encoder.model.train()
     first, second = encoder.attention(tokens), encoder.attention(tokens)
-    assert modes == [(False, False)] * 2
-    assert encoder.model.training and torch.is_grad_enabled()
+    assert modes and set(modes) == {(False, False)}
+    assert encoder.model.training and encoder.backbone.training and torch.is_grad_enabled()
     assert torch.equal(first, second) and not first.requires_grad
     assert first.shape == (3, 3, 4, *tokens.ids.shape[1:], *tokens.ids.shape[1:])
     encoder.model.eval()
