@@ -9,6 +9,7 @@ import tertium
 from tertium.encoders import Encoder
 from tertium.encoders.attention import capture_attention
 from tertium.errors import TertiumError
+from tertium.types import Tokens
 
 TEXTS = ["the cat sleeps .", "a dog", "x y z , the cat sleeps . a dog barks"]
 
@@ -122,3 +123,38 @@ def test_a_layer_that_is_not_there(bert: Encoder, layer: int) -> None:
         with capture_attention(bert.backbone, [0, layer]):
             pass
     assert bert.backbone.config._attn_implementation == "sdpa"
+
+
+# the maps alone
+
+
+@torch.no_grad()
+def test_maps_alone_are_those_of_a_whole_pass(tiny: Encoder) -> None:
+    features = tiny.features(TEXTS)
+    tokens = Tokens(features["input_ids"], features["attention_mask"])
+    expected = tiny.forward(features, attention_layers=range(3)).attention
+    assert expected is not None
+    assert_close(tiny.attention(tokens, whole=True), expected)
+    padded = tokens.mask[None, :, None, :, None] == 0  # queries whose rows mean nothing
+    assert padded.any()
+    found = tiny.attention(tokens)
+    assert_close(found.masked_fill(padded, 0.0), expected.masked_fill(padded, 0.0))
+
+
+@torch.no_grad()
+def test_maps_of_many_groups(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = tiny.features(TEXTS)
+    tokens = Tokens(features["input_ids"], features["attention_mask"])
+    padded = tokens.mask[None, :, None, :, None] == 0
+    together = tiny.attention(tokens)
+    monkeypatch.setattr(tiny, "_default_budget", lambda: 1)  # each text on its own
+    assert_close(tiny.attention(tokens), together.masked_fill(padded, 0.0))
+
+
+def test_a_pass_after_the_maps_is_whole_again(tiny: Encoder) -> None:
+    before = tiny.encode(TEXTS)
+    features = tiny.features(TEXTS)
+    tiny.attention(Tokens(features["input_ids"], features["attention_mask"]))
+    assert (tiny.encode(TEXTS) == before).all()
+    out = tiny.forward(features, attention_layers=[2])
+    assert out.embedding.requires_grad and out.attention is not None

@@ -205,8 +205,8 @@ class Encoder:
 
         Args:
             tokens: ids and mask.
-            whole: compute rows of padding too; by default they are zero, and short texts are not
-                padded to the longest of the batch.
+            whole: compute all rows of padding too; by default they mean nothing, and short texts
+                are not padded to the longest of the batch.
         """
         n, width = tokens.ids.shape
         budget = n * width if whole else self._default_budget()
