@@ -57,10 +57,12 @@ class Tokens:
     Attributes:
         ids: token ids, padded on the right.
         mask: 1 for real tokens, 0 for padding.
+        sources: where each token stood before views moved it; None if none did.
     """
 
     ids: Int[Tensor, "n t"]
     mask: Int[Tensor, "n t"]
+    sources: Int[Tensor, "n t"] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class ViewPair:
         negatives: hard negatives, row by row.
         labels: graded labels of the pairs.
         masked: the same sentences with tokens hidden, where an objective asked for that.
+        sources: where each token of the second view stands in the first; None if in the same place.
+        queue: embeddings of earlier batches, as further negatives.
     """
 
     first: Encoded
@@ -112,6 +116,8 @@ class ViewPair:
     negatives: Encoded | None = None
     labels: Float[Tensor, " n"] | None = None
     masked: Masked | None = None
+    sources: Int[Tensor, "n t"] | None = None
+    queue: Float[Tensor, "q d"] | None = None
 
     @property
     def targets(self) -> Float[Tensor, " n"]:

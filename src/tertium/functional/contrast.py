@@ -63,17 +63,21 @@ def nt_xent(
     *,
     temperature: float,
     against: tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]] | None = None,
+    queue: Float[Tensor, "q d"] | None = None,
 ) -> Float[Tensor, " rows"]:
     """2N-way contrast over both views together, 2n values: SimCLR (Chen et al., 2020), Eq. 1.
 
     Each of the 2n rows is matched to its other view, and its own column is left out. With
     ``against``, the two views of another tower, the columns are that tower's: a row's target is
     the other view of its sentence there, and the same view of its sentence is left out (JTCSE).
+    ``queue`` adds negatives to every row.
     """
     rows = torch.cat([first, second])
     columns = rows if against is None else torch.cat(against)
     own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
     logits = (cosine_matrix(rows, columns) / temperature).masked_fill(own, -torch.inf)
+    if queue is not None:
+        logits = torch.cat([logits, cosine_matrix(rows, queue) / temperature], dim=1)
     targets = torch.arange(len(rows), device=rows.device).roll(len(first))
     return logits.logsumexp(dim=1) - logits.gather(1, targets[:, None]).squeeze(1)
 

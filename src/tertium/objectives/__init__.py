@@ -1,5 +1,6 @@
 """Objectives: encoded views in, named and weighted loss terms out."""
 
+from tertium.objectives.attention_mi import AttentionMI
 from tertium.objectives.base import Objective
 from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, PositivesOnly
 from tertium.objectives.masked_lm import MaskedLM
@@ -9,6 +10,7 @@ __all__ = [
     "L1",
     "MSE",
     "OBJECTIVES",
+    "AttentionMI",
     "ContrastiveTension",
     "CrossEntropy",
     "InfoNCE",
@@ -25,6 +27,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "nt_xent": NTXent,
     "positives_only": PositivesOnly,
     "contrastive_tension": ContrastiveTension,
+    "attention_mi": AttentionMI,
     "masked_lm": MaskedLM,
     "cross_entropy": CrossEntropy,
     "l1": L1,

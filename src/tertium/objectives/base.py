@@ -36,6 +36,10 @@ class Objective(nn.Module, ABC):
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """Unreduced values and weight of each term."""
 
+    def attention_layers(self, depth: int) -> range:
+        """Layers whose attention it looks at, of ``depth`` in all; none by default."""
+        return range(0)
+
     def forward(self, views: ViewPair) -> dict[str, Float[Tensor, ""]]:
         """Weighted mean of each term; the loss is their sum."""
         return reduce_terms(self.terms(views))

@@ -21,7 +21,7 @@ class _Tempered(Objective):
 
 
 class InfoNCE(_Tempered):
-    """N-way contrast of two views, with hard negatives where the batch has them.
+    """N-way contrast of two views, with hard negatives and a queue where the batch has them.
 
     SimCSE: Gao, Yao & Chen, 2021, arXiv:2104.08821, Eq. 1 (unsupervised) and Eq. 5 (supervised).
 
@@ -44,6 +44,7 @@ class InfoNCE(_Tempered):
             temperature=self.temperature,
             negatives=None if views.negatives is None else views.negatives.embedding,
             negative_weight=self.negative_weight,
+            queue=views.queue,
         )
         return {"contrast": Term(values)}
 
@@ -60,7 +61,8 @@ class NTXent(_Tempered):
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """The one term ``contrast``, a value per view."""
         first, second = views.first.embedding, views.second.embedding
-        return {"contrast": Term(nt_xent(first, second, temperature=self.temperature))}
+        values = nt_xent(first, second, temperature=self.temperature, queue=views.queue)
+        return {"contrast": Term(values)}
 
 
 class PositivesOnly(_Tempered):

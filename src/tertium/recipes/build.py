@@ -9,9 +9,10 @@ from tertium.heads import HEADS, PairHead, Projection
 from tertium.inference import load
 from tertium.objectives import OBJECTIVES, Objective
 from tertium.recipes.examples import StageData
-from tertium.recipes.schema import EncoderSpec, ObjectiveSpec, StageSpec
+from tertium.recipes.schema import EncoderSpec, MomentumSpec, ObjectiveSpec, StageSpec
 from tertium.training import Schedule, TrainingModule
 from tertium.training.module import WeightedObjective
+from tertium.training.momentum import MomentumQueue
 from tertium.training.vocabulary import read_vocabulary
 from tertium.views import VIEWS
 
@@ -49,6 +50,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
         sides=material.examples.sides,
         views=views,
         projection=_projection(encoder, seed) if stage.projection == "mlp" else None,
+        momentum=None if stage.momentum is None else _momentum(stage.momentum, encoder),
         attend=partial(scorer.attention, whole=whole),
         tokens_per_pass=None if build_schedule(stage).bucket else _TOKENS_PER_PASS,
     )
@@ -62,6 +64,10 @@ def build_schedule(stage: StageSpec) -> Schedule:
         fields["bucket"] = graded
     every = None if stage.select is None else stage.select.every
     return Schedule(**fields, drop_last=not graded, evaluate_every=every)
+
+
+def _momentum(spec: MomentumSpec, encoder: Encoder) -> MomentumQueue:
+    return MomentumQueue(encoder, size=spec.queue, decay=spec.decay, dropout=spec.dropout)
 
 
 def _projection(encoder: Encoder, seed: int) -> Projection:

@@ -28,6 +28,7 @@ __all__ = [
     "DataSpec",
     "EncoderSpec",
     "LabelSpec",
+    "MomentumSpec",
     "ObjectiveSpec",
     "Recipe",
     "SelectSpec",
@@ -256,6 +257,14 @@ class SelectSpec(_Spec):
     every: int = Field(250, ge=1)
 
 
+class MomentumSpec(_Spec):
+    """A slow copy of the encoder that fills a queue of negatives."""
+
+    queue: int = Field(384, ge=1)
+    decay: Number = Field(0.995, ge=0, le=1)
+    dropout: Number = Field(0.3, ge=0, lt=1)
+
+
 class StageSpec(_Spec):
     """One stage: data, views, objectives, schedule, selection."""
 
@@ -263,6 +272,7 @@ class StageSpec(_Spec):
     data: DataSpec
     views: tuple[ViewSpec, ...] = ()
     projection: Literal["none", "mlp"] = "none"
+    momentum: MomentumSpec | None = None
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1)
     train: TrainSpec = TrainSpec()
     select: SelectSpec | None = None
@@ -282,6 +292,10 @@ class StageSpec(_Spec):
             raise ValueError(f"views are made of single texts, and the data are {self.data.kind}")
         if self.select is not None and self.select.task == "held-out" and self.data.kind != "texts":
             raise ValueError("select held-out holds out single texts")
+        if self.momentum is not None and not {"info_nce", "nt_xent"} & set(kinds):
+            raise ValueError("momentum fills a queue of negatives: it needs info_nce or nt_xent")
+        if "attention_mi" in kinds and self.data.kind != "texts":
+            raise ValueError("attention_mi compares two views of one text")
         self._groups_fit(kinds)
         self._dead_zones_fit()
         return self
@@ -295,7 +309,7 @@ class StageSpec(_Spec):
         if self.data.kind != "texts":
             raise ValueError("contrastive_tension learns from single texts")
         for kind in kinds:
-            if kind not in ("contrastive_tension", "masked_lm"):
+            if kind not in ("contrastive_tension", "masked_lm", "attention_mi"):
                 raise ValueError(
                     f"{kind} pairs every text, and contrastive_tension one of each group: take one"
                 )

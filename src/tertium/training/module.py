@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from tertium.encoders import Encoder
-from tertium.encoders.batching import token_budget_batches
 from tertium.errors import TertiumError
 from tertium.heads import Projection
 from tertium.objectives import Objective
 from tertium.training.gather import gather_views
+from tertium.training.momentum import MomentumQueue
+from tertium.training.passes import encode_tokens
 from tertium.training.vocabulary import read_vocabulary
 from tertium.types import Encoded, Masked, Tokens, ViewPair
 from tertium.views import View
@@ -41,6 +42,7 @@ class TrainingModule(nn.Module):
         projection: put on every embedding in training, left out in use.
         attend: attention weights of a batch, for views that score tokens (default: those of the
             encoder as it is now).
+        momentum: fills a queue of further negatives.
         tokens_per_pass: on a processor, encode a batch in groups of like length of at most so many
             tokens: short texts are not padded to the longest of the batch. Of no use where
             batches are bucketed by length.
@@ -55,6 +57,7 @@ class TrainingModule(nn.Module):
         views: Sequence[View] = (),
         projection: Projection | None = None,
         attend: Attend | None = None,
+        momentum: MomentumQueue | None = None,
         tokens_per_pass: int | None = None,
     ) -> None:
         super().__init__()
@@ -65,11 +68,14 @@ class TrainingModule(nn.Module):
         self.vocabulary = read_vocabulary(encoder.tokenizer)
         self.model = encoder.model
         self.projection = projection
+        self.momentum = momentum
         self._budget = tokens_per_pass
         self.objectives = nn.ModuleDict({n: o.objective for n, o in objectives.items()})
         self._weights = {name: o.weight for name, o in objectives.items()}
         parts = [o.objective for o in objectives.values()]
         self._stride = max(part.anchor_stride for part in parts)
+        depth = int(encoder.backbone.config.num_hidden_layers)
+        self._layers = sorted({layer for part in parts for layer in part.attention_layers(depth)})
         self._hidden = next((p.mask_probability for p in parts if p.mask_probability), None)
         self.partner = encoder.copy() if any(part.two_encoders for part in parts) else None
         self.partner_model = None if self.partner is None else self.partner.model
@@ -84,26 +90,42 @@ class TrainingModule(nn.Module):
             for name, objective in self.objectives.items()
             for term, value in objective(exchanged if objective.in_batch else views).items()
         }
+        if self.momentum is not None and self.training:
+            self.momentum.follow(self.encoder)
+            self.momentum.push(tokens, self.projection)
         total = sum(terms.values(), start=views.first.embedding.new_zeros(()))
         return {"loss": total, **terms}
 
     def _encode(self, tokens: Tokens, labels: Tensor | None) -> ViewPair:
-        if self.sides == 1:
-            second = self._changed(tokens)
-            if self.partner is not None:
-                return ViewPair(
-                    self._forward(self.partner, _rows(tokens, self._stride)),
-                    self._forward(self.encoder, second),
-                    masked=self._masked(tokens),
-                )
-            batch, sides = _join(tokens, second, padding=self.vocabulary.padding), 2
-            masked = self._masked(_join(tokens, tokens, padding=self.vocabulary.padding))
+        queue = None if self.momentum is None else self.momentum.negatives
+        if self.sides > 1:
+            first, second, *others = self._sides(tokens, self.sides)
+            negatives = others[0] if others else None
+            return ViewPair(
+                first, second, negatives, labels, masked=self._masked(tokens), queue=queue
+            )
+        changed = self._changed(tokens)
+        if self.partner is None:
+            first, second = self._sides(self._join(tokens, changed), 2)
+            masked = self._masked(self._join(tokens, tokens))
         else:
-            batch, sides = tokens, self.sides
+            first = self._forward(self.partner, _rows(tokens, self._stride))
+            second = self._forward(self.encoder, changed)
             masked = self._masked(tokens)
+        return ViewPair(first, second, masked=masked, sources=changed.sources, queue=queue)
+
+    def _sides(self, batch: Tokens, sides: int) -> list[Encoded]:
+        """All sides in one merged pass."""
         encoded = self._forward(self.encoder, batch)
-        first, other, *others = (_side(encoded, at, sides) for at in range(sides))
-        return ViewPair(first, other, others[0] if others else None, labels, masked)
+        return [_side(encoded, at, sides) for at in range(sides)]
+
+    def _join(self, first: Tokens, second: Tokens) -> Tokens:
+        """Both sides as one batch, padded to the same width."""
+        both, padding = (first, second), self.vocabulary.padding
+        width = max(side.ids.shape[1] for side in both)
+        ids = [pad(side.ids, (0, width - side.ids.shape[1]), value=padding) for side in both]
+        masks = [pad(side.mask, (0, width - side.mask.shape[1])) for side in both]
+        return Tokens(torch.cat(ids), torch.cat(masks))
 
     def _changed(self, tokens: Tokens) -> Tokens:
         """The second side of single texts."""
@@ -116,55 +138,17 @@ class TrainingModule(nn.Module):
         if self._hidden is None:
             return None
         changed, labels = mask_tokens(tokens, self.vocabulary, probability=self._hidden)
-        return Masked(self._states(self.encoder, changed).tokens, labels)
+        states = encode_tokens(self.encoder, changed, budget=self._budget).tokens
+        return Masked(states, labels)
 
     def _forward(self, encoder: Encoder, tokens: Tokens) -> Encoded:
-        encoded = self._states(encoder, tokens)
+        encoded = encode_tokens(encoder, tokens, budget=self._budget, layers=self._layers)
         if self.projection is None:
             return encoded
         return replace(encoded, embedding=self.projection(encoded.embedding))
 
-    def _states(self, encoder: Encoder, tokens: Tokens) -> Encoded:
-        """Encode the batch, on a processor in groups of like length: the result is the same."""
-        if self._budget is None or encoder.device.type != "cpu":
-            return _encoded(encoder, tokens)
-        lengths = tokens.mask.sum(dim=1).numpy()
-        batches = token_budget_batches(lengths, budget=self._budget)
-        groups = [torch.from_numpy(rows) for rows in batches]
-        if len(groups) == 1:
-            return _encoded(encoder, tokens)
-        parts = [_encoded(encoder, _trimmed(tokens, rows)) for rows in groups]
-        back = torch.cat(groups).argsort()
-        width = tokens.ids.shape[1]
-        states = [pad(part.tokens, (0, 0, 0, width - part.tokens.shape[1])) for part in parts]
-        return Encoded(
-            embedding=torch.cat([part.embedding for part in parts])[back],
-            tokens=torch.cat(states)[back],
-            mask=tokens.mask,
-        )
-
     def _exchanges(self) -> bool:
         return any(objective.in_batch for objective in self.objectives.values())
-
-
-def _join(first: Tokens, second: Tokens, *, padding: int) -> Tokens:
-    """Both sides as one batch, padded to the same width."""
-    sides = (first, second)
-    width = max(side.ids.shape[1] for side in sides)
-    ids = [pad(side.ids, (0, width - side.ids.shape[1]), value=padding) for side in sides]
-    masks = [pad(side.mask, (0, width - side.mask.shape[1])) for side in sides]
-    return Tokens(torch.cat(ids), torch.cat(masks))
-
-
-def _encoded(encoder: Encoder, tokens: Tokens) -> Encoded:
-    return encoder.forward({"input_ids": tokens.ids, "attention_mask": tokens.mask})
-
-
-def _trimmed(tokens: Tokens, rows: Tensor) -> Tokens:
-    """Some rows of a batch, no wider than the longest of them."""
-    ids, mask = tokens.ids[rows], tokens.mask[rows]
-    width = max(int(mask.sum(dim=1).max()), 1)
-    return Tokens(ids[:, :width], mask[:, :width])
 
 
 def _rows(tokens: Tokens, stride: int) -> Tokens:

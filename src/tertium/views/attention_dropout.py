@@ -1,5 +1,6 @@
 """ADD: leave out the tokens that receive the least attention."""
 
+from dataclasses import replace
 from enum import StrEnum
 
 import torch
@@ -87,7 +88,7 @@ class AttentionDropout(View):
         scores, droppable = self.scores(tokens, attend), self.droppable(tokens)
         dropped = least_attended(scores, counts, droppable, spared=self.spared)
         left = resample(tokens, 1 - dropped.long(), padding=self.vocabulary.padding)
-        return left if self.shorten_mask else Tokens(left.ids, tokens.mask)
+        return left if self.shorten_mask else replace(left, mask=tokens.mask)
 
     def scores(self, tokens: Tokens, attend: Attend) -> Float[Tensor, "n t"]:
         """The score of each token; padding has infinity."""

@@ -85,4 +85,6 @@ def resample(
     sources = torch.searchsorted(ends, places, right=True).clamp(max=tokens.ids.shape[1] - 1)
     mask = (places < lengths[:, None]).to(tokens.mask.dtype)
     ids = tokens.ids.gather(1, sources).masked_fill(mask == 0, padding)
-    return Tokens(ids, mask)
+    if tokens.sources is not None:
+        sources = tokens.sources.gather(1, sources)
+    return Tokens(ids, mask, sources)

@@ -1,5 +1,7 @@
 """Views made by chance: nothing at all, deletion, repetition, a masked span."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -97,7 +99,7 @@ class SpanMask(View):
         first = hidden & (hidden.cumsum(dim=1) == 1)
         ids = tokens.ids.masked_fill(first, self.mask_id)
         counts = 1 - (hidden & ~first).long()
-        return resample(Tokens(ids, tokens.mask), counts, padding=self.vocabulary.padding)
+        return resample(replace(tokens, ids=ids), counts, padding=self.vocabulary.padding)
 
 
 def _uniform(like: Tensor, generator: torch.Generator | None) -> Tensor:

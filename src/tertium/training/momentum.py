@@ -1,0 +1,74 @@
+"""Momentum contrast: a slow copy of the encoder fills a queue of further negatives."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, distributed, nn
+
+from tertium.encoders import Encoder
+from tertium.errors import TertiumError
+from tertium.types import Tokens
+
+__all__ = ["MomentumQueue"]
+
+
+class MomentumQueue(nn.Module):
+    """A first-in, first-out queue of embeddings by a moving average of the encoder.
+
+    Momentum Contrast (He et al., 2020) as miCSE uses it. Everything is part of the state dict, so
+    a resumed run goes on with the same queue and the same slow encoder.
+
+    Args:
+        encoder: the encoder in training; the slow one starts as its copy.
+        size: embeddings in the queue.
+        decay: how much of the slow encoder stays at each step.
+        dropout: of the slow encoder.
+    """
+
+    def __init__(self, encoder: Encoder, *, size: int, decay: float, dropout: float) -> None:
+        super().__init__()
+        if size < 1 or not 0 <= decay <= 1 or not 0 <= dropout < 1:
+            raise TertiumError(
+                "momentum needs a queue of at least 1, a decay from 0 to 1 and a dropout below 1."
+            )
+        self.decay = decay
+        self.slow = encoder.copy()
+        self.slow_model = self.slow.model.requires_grad_(requires_grad=False)
+        for module in self.slow_model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = dropout
+        self.register_buffer("rows", torch.zeros(size, encoder.dimension, device=encoder.device))
+        self.register_buffer("filled", torch.zeros((), dtype=torch.long, device=encoder.device))
+        self.rows: Tensor
+        self.filled: Tensor
+
+    @property
+    def negatives(self) -> Float[Tensor, "q d"] | None:
+        """What the queue holds, newest first; None while it is empty."""
+        filled = int(self.filled)
+        return self.rows[:filled].clone() if filled else None
+
+    @torch.no_grad()
+    def follow(self, encoder: Encoder) -> None:
+        """Move the slow encoder towards the one in training."""
+        for slow, fast in zip(
+            self.slow_model.parameters(), encoder.model.parameters(), strict=True
+        ):
+            slow.lerp_(fast, 1 - self.decay)
+
+    @torch.no_grad()
+    def push(self, tokens: Tokens, projection: nn.Module | None) -> None:
+        """Embed a batch with the slow encoder and put it into the queue; the oldest fall out.
+
+        Under several processes all their batches go in, in the order of ranks, so that every
+        process has the same queue.
+        """
+        features = {"input_ids": tokens.ids, "attention_mask": tokens.mask}
+        new = self.slow.forward(features).embedding
+        new = new if projection is None else projection(new)
+        if distributed.is_available() and distributed.is_initialized():
+            parts = [torch.empty_like(new) for _ in range(distributed.get_world_size())]
+            distributed.all_gather(parts, new.contiguous())
+            new = torch.cat(parts)
+        size = len(self.rows)
+        self.rows.copy_(torch.cat([new, self.rows])[:size])
+        self.filled.copy_((self.filled + len(new)).clamp(max=size))
