@@ -77,6 +77,28 @@ def test_compare_for_people_ranks(run: Run, tiny_bert: Path) -> None:
     assert "[bold]the[/bold]" in ran.out  # the user's text is no markup
 
 
+def test_compare_grades_by_default(run: Run) -> None:
+    texts = ("A cat sleeps.", "Stocks fell sharply.", "A cat is asleep.")
+    ran = run("compare", *texts, "--json")
+    assert ran.code == 0
+    far, near = json.loads(ran.out)["pairs"]
+    assert far["scale"] == near["scale"] == [0.0, 5.0]
+    assert far["score"] < 0.5 and near["score"] > 4
+    assert far["cosine"] < 0.2 and 0.8 < near["cosine"] < 1
+    lines = run("compare", *texts).out.splitlines()
+    assert lines[1].split() == ["of", "5", "cosine", "text"]
+    grade, _, cosine, *_ = lines[2].split()
+    assert float(grade) == pytest.approx(near["score"], abs=0.01)
+    assert float(cosine) == pytest.approx(near["cosine"], abs=0.001)
+
+
+def test_the_base_model_gives_cosines(run: Run) -> None:
+    ran = run("compare", "A cat sleeps.", "A cat is asleep.", "-m", "default", "--json")
+    (pair,) = json.loads(ran.out)["pairs"]
+    assert pair["scale"] == [-1.0, 1.0]
+    assert pair["score"] == pair["cosine"]
+
+
 def test_a_long_text_is_a_note_on_standard_error(run: Run, tiny_bert: Path) -> None:
     ran = run("compare", "a " * 100, "b", "-m", tiny_bert, "--json")
     assert ran.code == 0
@@ -122,6 +144,17 @@ def test_score(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
     expected = tertium.load(tiny_bert).score(pairs)
     assert [(row["sentence1"], row["sentence2"]) for row in rows] == pairs
     np.testing.assert_allclose([row["similarity"] for row in rows], expected, atol=1e-5)
+
+
+def test_score_grades_by_default(run: Run, tmp_path: Path) -> None:
+    ran = run("score", samples.PAIRS, "-o", tmp_path / "graded.jsonl", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["scale"] == [0.0, 5.0]
+    lines = (tmp_path / "graded.jsonl").read_text("utf-8").splitlines()
+    grades = [json.loads(line)["similarity"] for line in lines]
+    pairs = [(row.sentence1, row.sentence2) for row in samples.sample_pairs()]
+    np.testing.assert_allclose(grades, tertium.load("sts").score(pairs), atol=1e-4)
+    assert max(grades) > 4 and min(grades) < 1
 
 
 # evaluate
@@ -174,10 +207,15 @@ def test_evaluate_on_the_real_sets(run: Run, tiny_bert: Path, data_folder: Path)
 
 def test_models(run: Run) -> None:
     models = json.loads(run("models", "--json").out)["models"]
-    assert models[0]["name"] == "default"
-    assert models[0].keys() == {"name", "kind", "summary", "folder", "problem"}
-    assert Path(models[0]["folder"]).is_dir() and models[0]["problem"] is None
-    assert "default" in run("models").out
+    assert [(model["name"], model["kind"]) for model in models] == [
+        ("default", "encoder"),
+        ("sts", "pair"),
+    ]
+    for model in models:
+        assert model.keys() == {"name", "kind", "summary", "folder", "problem"}
+        assert Path(model["folder"]).is_dir() and model["problem"] is None
+    shown = run("models").out
+    assert "default" in shown and "sts" in shown
 
 
 def test_data_check_of_a_good_file(run: Run) -> None:
