@@ -5,6 +5,6 @@ from tertium.data import Pair, iter_rows
 from tertium.data.samples import PAIRS
 from tertium.inference.writers import write_scores
 
-model = tertium.load()
+model = tertium.load("sts")
 pairs = ((row.sentence1, row.sentence2) for row in iter_rows(PAIRS, Pair))
 print(write_scores(model, pairs, Path("scored.tsv")))
