@@ -14,6 +14,7 @@ from tertium.cli import (
     doctor,
     encode,
     evaluate,
+    lowshot,
     models,
     score,
     sweep,
@@ -39,6 +40,7 @@ app.command()(evaluate.evaluate)
 app.command()(train.train)
 app.command()(train.recipes)
 app.command()(sweep.sweep)
+app.command()(lowshot.lowshot)
 app.command()(augment.augment)
 app.command()(models.models)
 app.command()(convert.convert)

@@ -1,5 +1,6 @@
 """From a recipe's sources to training examples."""
 
+import hashlib
 import random
 import warnings
 from collections.abc import Iterable
@@ -52,6 +53,11 @@ class StageData:
     licences: tuple[str, ...]
     held_out: tuple[str, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the texts, in their order."""
+        return _digest(self.examples.texts)
+
 
 def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
     """All sources' examples, as the stage's kind of data needs them."""
@@ -59,7 +65,10 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
     if spec.kind == "graded" and spec.labels is not None:
         return _graded(spec, spec.labels, folder)
     texts, licences = _texts(spec, folder) if spec.kind == "texts" else _triplets(spec, folder)
-    texts = _limited(texts, spec.limit)
+    if spec.subset == "by-seed" and spec.limit is not None:
+        texts = _hashed_subset(texts, spec.limit, seed=stage.train.seed)
+    else:
+        texts = _limited(texts, spec.limit)
     held_out: tuple[str, ...] = ()
     if stage.select is not None and stage.select.task == "held-out":
         texts, held_out = _hold_out(texts)
@@ -176,6 +185,21 @@ def _hold_out(
 def _shuffled(items: list[T]) -> list[T]:
     """Always the same order, whatever the seed of the run: all runs see the same examples."""
     return random.Random(0).sample(items, len(items))
+
+
+def _hashed_subset(texts: list[tuple[str, ...]], size: int, *, seed: int) -> list[tuple[str, ...]]:
+    """The examples with the smallest hashes: the same for all methods, each size within the next.
+
+    The order of the source does not matter.
+    """
+    return sorted(texts, key=lambda text: _digest([text], salt=f"{seed}"))[:size]
+
+
+def _digest(texts: Iterable[tuple[str, ...]], *, salt: str = "") -> str:
+    found = hashlib.sha256(salt.encode())
+    for sides in texts:
+        found.update("\0".join(sides).encode(errors="replace") + b"\n")
+    return found.hexdigest()
 
 
 def _limited(items: list[T], limit: int | None) -> list[T]:

@@ -148,6 +148,7 @@ class DataSpec(_Spec):
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
     labels: LabelSpec | None = None
     limit: int | None = Field(None, ge=2)
+    subset: Literal["fixed", "by-seed"] = "fixed"  # which examples a limit keeps
 
     @model_validator(mode="after")
     def _labels_where_graded(self) -> "DataSpec":

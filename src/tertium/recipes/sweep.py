@@ -6,14 +6,16 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tertium.errors import TertiumError, unknown_name
@@ -21,7 +23,7 @@ from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
 from tertium.recipes.files import RecipeError, read_recipe
 
-__all__ = ["Sweep", "SweepTable", "read_sweep", "run_sweep", "sweep_names"]
+__all__ = ["Sweep", "SweepTable", "Variant", "read_sweep", "run_all", "run_sweep", "sweep_names"]
 
 _FOLDER = Path(__file__).parent
 _WEIGHTS = ("model.safetensors", "run/*/model.safetensors")
@@ -152,31 +154,86 @@ def run_sweep(
         say: hears what happens.
     """
     found = read_sweep(name)
-    runs = list(_runs(found, output))
+    table = run_all(found, output, data=data, jobs=jobs, keep_models=keep_models, say=say)
+    with atomic_path(output / "table.md") as temporary:
+        temporary.write_text(str(table) + "\n", encoding="utf-8")
+    return table
+
+
+def run_all(
+    sweep: Sweep,
+    output: Path,
+    *,
+    data: Path | None,
+    jobs: int,
+    keep_models: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> SweepTable:
+    """Run what is not finished yet of a checked sweep; arguments as :func:`run_sweep`.
+
+    Two calls on the same folder share the work: a run that another process has begun is left to
+    it, and waited for at the end.
+    """
+    runs = list(_runs(sweep, output))
     open_runs = [run for run in runs if not _finished(run[2])]
     say(f"{len(runs)} runs, {len(runs) - len(open_runs)} of them finished before")
+    start = time.monotonic()
     with ThreadPoolExecutor(jobs) as pool:
-        work = [pool.submit(_run, found, *run, data, jobs, keep_models) for run in open_runs]
+        work = {
+            pool.submit(_claim, sweep, *run, data, jobs, keep_models, wait=False): run
+            for run in open_runs
+        }
         try:
-            for number, (job, run) in enumerate(zip(work, open_runs, strict=True), 1):
-                job.result()
-                say(f"{number} of {len(open_runs)}: {run[2].name} {_figures(run[2])['average']}")
+            left_to_others = []
+            for number, job in enumerate(as_completed(work), 1):
+                folder = work[job][2]
+                if not job.result():
+                    left_to_others.append(work[job])
+                    continue
+                rest = (time.monotonic() - start) / number * (len(open_runs) - number)
+                figure = f"{_figures(folder)['average']:.2f}"
+                say(
+                    f"{number} of {len(open_runs)}: {folder.name} {figure}, "
+                    f"about {rest / 60:.0f} minutes left"
+                )
+            for run in left_to_others:
+                say(f"waiting for {run[2].name}, which another process runs")
+                _claim(sweep, *run, data, jobs, keep_models, wait=True)
         except BaseException:  # a failed run or Ctrl-C: start no other
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     scores: dict[str, dict[int, dict[str, float | None]]] = {}
     for variant, seed, folder in runs:
         scores.setdefault(variant.name, {})[seed] = _figures(folder)
-    table = SweepTable(found.summary, found.seeds, scores)
-    with atomic_path(output / "table.md") as temporary:
-        temporary.write_text(str(table) + "\n", encoding="utf-8")
-    return table
+    return SweepTable(sweep.summary, sweep.seeds, scores)
 
 
 def _runs(sweep: Sweep, output: Path) -> Iterator[tuple[Variant, int, Path]]:
     for variant in sweep.variants():
         for seed in sweep.seeds:
             yield variant, seed, output / f"{variant.name}-seed{seed}"
+
+
+def _claim(
+    sweep: Sweep,
+    variant: Variant,
+    seed: int,
+    folder: Path,
+    data: Path | None,
+    jobs: int,
+    keep_models: bool,  # noqa: FBT001
+    *,
+    wait: bool,
+) -> bool:
+    """Run unless it is finished; False if another process is at it and ``wait`` is not set."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=-1 if wait else 0):
+            if not _finished(folder):
+                _run(sweep, variant, seed, folder, data, jobs, keep_models)
+    except Timeout:
+        return False
+    return True
 
 
 def _run(
@@ -195,7 +252,6 @@ def _run(
     command += ["--resume"] if (folder / "run" / "recipe.yaml").exists() else []
     command += ["--data", str(data)] if data is not None else []
     threads = str(max((os.cpu_count() or 1) // jobs, 1))
-    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "output.log").open("w") as log:
         done = subprocess.run(
             command,

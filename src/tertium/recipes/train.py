@@ -106,6 +106,7 @@ def train(
     ]
     if _leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
+        _record_data(run, plan, prepared)
     heads: dict[str, PairHead] = {}
     log: dict[str, list[dict[str, float]]] = {}
     try:
@@ -160,6 +161,16 @@ def _check_run(run: Path, content: dict[str, Any], *, resume: bool) -> None:
 def _record(run: Path, content: dict[str, Any]) -> None:
     with atomic_path(run / _RECIPE) as temporary:
         temporary.write_text(_text(content), encoding="utf-8")
+
+
+def _record_data(run: Path, plan: Sequence[StageSpec], prepared: Sequence[StageData]) -> None:
+    """What each stage learns from: how many examples, and their fingerprint."""
+    found = {
+        stage.name: {"examples": len(material.examples), "sha256": material.digest}
+        for stage, material in zip(plan, prepared, strict=True)
+    }
+    with atomic_path(run / "data.json") as temporary:
+        temporary.write_text(json.dumps(found, indent=1))
 
 
 def _text(content: dict[str, Any]) -> str:

@@ -1,0 +1,52 @@
+"""``tertium lowshot``: methods against the number of sentences they learn from."""
+
+from pathlib import Path
+
+import typer
+
+from tertium.cli.output import JSON, emit, note
+
+__all__ = ["lowshot"]
+
+
+def lowshot(
+    recipes: str = typer.Argument(help="Recipes that learn from texts, with commas between."),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder for all runs."),
+    sizes: str = typer.Option("100,1000,10000", help="Numbers of sentences, with commas."),
+    seeds: int = typer.Option(5, min=1, help="Seeds per recipe and size; each draws its own."),
+    steps: int = typer.Option(50, min=1, help="Optimiser steps of every run."),
+    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    jobs: int = typer.Option(1, min=1, help="Runs at a time, each in a process of its own."),
+    as_json: bool = JSON,
+) -> None:
+    """Train recipes on few sentences, equal steps for all; ends with a table and a plot.
+
+    Example: tertium lowshot simcse-minilm,micse-minilm --sizes 100,1000 --seeds 2 -o lowshot
+    """
+    from tertium.analysis import low_shot_curves
+    from tertium.errors import TertiumError, require
+    from tertium.recipes.lowshot import run_low_shot
+
+    require("report", purpose="The plot of tertium lowshot", packages=("matplotlib",))
+    try:
+        numbers = [int(size) for size in sizes.split(",")]
+    except ValueError:
+        raise TertiumError(f"--sizes {sizes}: write whole numbers with commas.") from None
+    table = run_low_shot(
+        [recipe.strip() for recipe in recipes.split(",")],
+        output,
+        sizes=numbers,
+        seeds=seeds,
+        steps=steps,
+        data=data,
+        jobs=jobs,
+        say=note,
+    )
+    figure = low_shot_curves(table.averages)
+    for ending in ("png", "svg"):
+        figure.savefig(output / f"curves.{ending}", dpi=150)
+    if as_json:
+        emit(table.to_json())
+    else:
+        typer.echo(str(table))
+        note(f"{output}: table.md, table.json, curves.png, curves.svg")

@@ -1,0 +1,147 @@
+"""The low-shot protocol: how far a method gets with few sentences and equal steps."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from tertium.errors import TertiumError
+from tertium.evaluation.report import markdown_table
+from tertium.files import atomic_path
+from tertium.recipes.files import read_recipe
+from tertium.recipes.sweep import Sweep, Variant, run_all
+
+__all__ = ["LowShotTable", "run_low_shot"]
+
+
+@dataclass(frozen=True)
+class LowShotTable:
+    """STS averages by recipe and number of sentences.
+
+    Attributes:
+        steps: optimiser steps of every run.
+        sizes: numbers of sentences.
+        averages: by recipe and size, one figure per seed.
+        subsets: fingerprints of the sentences, by size and seed, the same for all recipes.
+    """
+
+    steps: int
+    sizes: tuple[int, ...]
+    averages: dict[str, dict[int, list[float]]]
+    subsets: dict[int, list[str]]
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures, with their means and standard deviations."""
+        return {
+            "steps": self.steps,
+            "recipes": {
+                recipe: {
+                    str(size): {
+                        "averages": values,
+                        "mean": fmean(values),
+                        "sd": stdev(values) if len(values) > 1 else None,
+                    }
+                    for size, values in by_size.items()
+                }
+                for recipe, by_size in self.averages.items()
+            },
+            "subsets": {str(size): digests for size, digests in self.subsets.items()},
+        }
+
+    def __str__(self) -> str:
+        header = ["recipe", *(f"{size:,} sentences" for size in self.sizes)]
+        rows = [
+            [recipe, *(_mean_sd(by_size[size]) for size in self.sizes)]
+            for recipe, by_size in self.averages.items()
+        ]
+        title = f"STS average after {self.steps} steps, mean ± standard deviation over seeds"
+        return f"{title}\n\n{markdown_table(header, rows)}"
+
+
+def run_low_shot(
+    recipes: Sequence[str],
+    output: Path,
+    *,
+    sizes: Sequence[int],
+    seeds: int,
+    steps: int,
+    data: Path | None = None,
+    jobs: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+) -> LowShotTable:
+    """Train every recipe on every number of sentences with every seed, and tabulate.
+
+    A seed draws its own sentences by their hashes, the same for all recipes, a smaller number
+    within a larger one. Finished runs are skipped, so a killed call goes on where it was.
+
+    Args:
+        recipes: recipes whose first stage learns from texts.
+        output: one folder per run, ``table.md``, ``table.json`` and the plots go in here.
+        sizes: numbers of sentences.
+        seeds: how many seeds.
+        steps: optimiser steps, equal for all.
+        data: benchmark folder.
+        jobs: runs at a time.
+        say: hears what happens.
+    """
+    _check(recipes, sizes)
+    sweep = Sweep(
+        summary="low-shot",
+        recipe=recipes[0],
+        runs=tuple(_variant(recipe, size, steps) for recipe in recipes for size in sizes),
+        seeds=tuple(range(1, seeds + 1)),
+    )
+    found = run_all(sweep, output, data=data, jobs=jobs, say=say)
+    averages: dict[str, dict[int, list[float]]] = {}
+    subsets: dict[int, list[str]] = {}
+    for recipe in recipes:
+        for size in sizes:
+            name = f"{recipe}-{size}"
+            runs = found.scores[name].values()
+            averages.setdefault(recipe, {})[size] = [float(run["average"] or 0.0) for run in runs]
+            digests = [_digest(output / f"{name}-seed{seed}") for seed in sweep.seeds]
+            if subsets.setdefault(size, digests) != digests:
+                raise TertiumError(f"{recipe} saw other sentences than {recipes[0]} at {size}.")
+    table = LowShotTable(steps, tuple(sizes), averages, subsets)
+    for file, text in (
+        ("table.md", str(table)),
+        ("table.json", json.dumps(table.to_json(), indent=2)),
+    ):
+        with atomic_path(output / file) as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
+    return table
+
+
+def _check(recipes: Sequence[str], sizes: Sequence[int]) -> None:
+    for recipe in recipes:
+        stage = read_recipe(recipe)[0].stages[0]
+        if stage.data.kind != "texts":
+            raise TertiumError(f"{recipe} learns from {stage.data.kind}, not from texts.")
+        if min(sizes) < stage.train.batch_size:
+            raise TertiumError(
+                f"{min(sizes)} sentences do not fill {recipe}'s batch of {stage.train.batch_size}."
+            )
+    if len(set(sizes)) < len(sizes) or len(set(recipes)) < len(recipes):
+        raise TertiumError("Give every recipe and every size once.")
+
+
+def _variant(recipe: str, size: int, steps: int) -> Variant:
+    settings = (
+        f"stages.0.data.limit={size}",
+        "stages.0.data.subset=by-seed",
+        f"stages.0.train.max_steps={steps}",
+        f"stages.0.select.every={max(steps // 5, 1)}",
+    )
+    return Variant(name=f"{recipe}-{size}", recipe=recipe, set=settings)
+
+
+def _digest(folder: Path) -> str:
+    found = json.loads((folder / "run" / "data.json").read_text())
+    return str(next(iter(found.values()))["sha256"])
+
+
+def _mean_sd(values: Sequence[float]) -> str:
+    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{fmean(values):.2f}{spread}"
