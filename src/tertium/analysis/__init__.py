@@ -1,6 +1,22 @@
 """Looking at what models and views do, without changing anything."""
 
+from tertium.analysis.attention_figures import (
+    PairInformation,
+    attention_histograms,
+    information_scatter,
+    pair_information,
+)
 from tertium.analysis.augmentation import Augmented, Step, augment, drop_by_attention
 from tertium.analysis.curves import low_shot_curves
 
-__all__ = ["Augmented", "Step", "augment", "drop_by_attention", "low_shot_curves"]
+__all__ = [
+    "Augmented",
+    "PairInformation",
+    "Step",
+    "attention_histograms",
+    "augment",
+    "drop_by_attention",
+    "information_scatter",
+    "low_shot_curves",
+    "pair_information",
+]

@@ -7,6 +7,7 @@ import warnings
 import typer
 
 from tertium.cli import (
+    attention,
     augment,
     compare,
     convert,
@@ -42,6 +43,7 @@ app.command()(train.recipes)
 app.command()(sweep.sweep)
 app.command()(lowshot.lowshot)
 app.command()(augment.augment)
+app.command()(attention.attention)
 app.command()(models.models)
 app.command()(convert.convert)
 app.add_typer(data.app, name="data")
