@@ -29,9 +29,12 @@ def train(
 
     Example: tertium train sts-regression-minilm -o my-model
     """
+    from tertium.errors import TertiumError
     from tertium.evaluation.provenance import current_command
     from tertium.recipes.train import train as run
 
+    if pairs and texts:
+        raise TertiumError("Give either a file of pairs or --texts, not both.")
     overrides = [f"stages.0.data.sources=[{{file: {str(pairs)!r}}}]"] if pairs else []
     if texts:
         overrides.append(f"stages.0.data={{kind: texts, sources: [{{file: {str(texts)!r}}}]}}")

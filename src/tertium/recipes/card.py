@@ -22,8 +22,20 @@ def write_card(
     seconds: float,
     command: str | None,
     licences: Collection[str],
+    chosen_on: Collection[str] = (),
 ) -> None:
-    """Write ``README.md`` (and ``report.json``) into a model folder."""
+    """Write ``README.md`` (and ``report.json``) into a model folder.
+
+    Args:
+        folder: the model.
+        recipe: as it was checked.
+        content: the recipe's plain values.
+        report: of the evaluation at the end, if there was one.
+        seconds: wall time of training.
+        command: that made the model.
+        licences: terms of the data.
+        chosen_on: what chose the checkpoint, stage by stage.
+    """
     front = {"library_name": "sentence-transformers", "tags": ["sentence-similarity", "tertium"]}
     sources = sorted(
         {f"{s.name or s.file} ({s.split})" for stage in recipe.stages for s in stage.data.sources}
@@ -52,6 +64,7 @@ def write_card(
         *(f"- {source}" for source in sources),
         "",
         "Terms of the data: " + "; ".join(sorted(licences)) + ".",
+        *(f"Checkpoint chosen on {name}." for name in dict.fromkeys(chosen_on)),
         "",
     ]
     if report is not None:

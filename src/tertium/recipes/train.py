@@ -139,7 +139,18 @@ def train(
         report = evaluate(saved, "sts", data=folder, command=command or f"tertium train {recipe}")
     licences = {name for material in prepared for name in material.licences}
     write_card(
-        output, checked, content, report, seconds=seconds, command=command, licences=licences
+        output,
+        checked,
+        content,
+        report,
+        seconds=seconds,
+        command=command,
+        licences=licences,
+        chosen_on=[
+            "held-out texts, without labels" if s.task == "held-out" else f"{s.task} ({s.split})"
+            for s in (stage.select for stage in plan)
+            if s is not None
+        ],
     )
     for number, stage in enumerate(checked.stages):
         for checkpoint in (run / f"{number}-{stage.name}").glob("checkpoint-*"):
