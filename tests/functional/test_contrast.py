@@ -119,7 +119,12 @@ def test_gradients_are_those_of_the_formula() -> None:
 
 
 def naive_nt_xent(
-    first: Tensor, second: Tensor, *, temperature: float, against: tuple[Tensor, Tensor] | None
+    first: Tensor,
+    second: Tensor,
+    *,
+    temperature: float,
+    against: tuple[Tensor, Tensor] | None,
+    queue: Tensor | None = None,
 ) -> list[float]:
     """SimCLR's Eq. 1 for every view of every sentence; columns may be another tower's."""
     rows = [
@@ -141,7 +146,10 @@ def naive_nt_xent(
             for j, other, column in columns
             if (j, other) != (i, view)
         }
-        losses.append(-math.log(weights[i, 1 - view] / sum(weights.values())))
+        total = sum(weights.values())
+        for column in [] if queue is None else queue:
+            total += math.exp(cosine_similarity(vector, column, dim=0).item() / temperature)
+        losses.append(-math.log(weights[i, 1 - view] / total))
     return losses
 
 
@@ -151,14 +159,29 @@ def naive_nt_xent(
     seed=SEEDS,
     temperature=TEMPERATURES,
     towers=st.sampled_from([1, 2]),
+    queued=st.integers(0, 4),
 )
-def test_nt_xent_equals_a_loop(n: int, d: int, seed: int, temperature: float, towers: int) -> None:
+def test_nt_xent_equals_a_loop(
+    n: int, d: int, seed: int, temperature: float, towers: int, queued: int
+) -> None:
     first, second, other, fourth = normal(seed, 4, n, d)
-    against = None if towers == 1 else (other, fourth)
-    found = nt_xent(first, second, temperature=temperature, against=against)
+    options = {
+        "temperature": temperature,
+        "against": None if towers == 1 else (other, fourth),
+        "queue": normal(seed + 1, queued, d) if queued else None,
+    }
+    found = nt_xent(first, second, **options)
     assert found.shape == (2 * n,)
-    expected = naive_nt_xent(first, second, temperature=temperature, against=against)
+    expected = naive_nt_xent(first, second, **options)
     assert_close(found.tolist(), expected, rtol=1e-6, atol=1e-9)
+
+
+@given(seed=SEEDS, queued=st.integers(1, 5))
+def test_a_queue_costs_every_row_of_nt_xent(seed: int, queued: int) -> None:
+    first, second = normal(seed, 2, 4, 5)
+    queue = normal(seed + 1, queued, 5)
+    plain = nt_xent(first, second, temperature=0.1)
+    assert (nt_xent(first, second, temperature=0.1, queue=queue) > plain).all()
 
 
 @given(n=st.integers(2, 5), seed=SEEDS, scale=st.floats(0.01, 100))

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -95,6 +96,17 @@ def test_nt_xent_is_the_mean_over_both_views() -> None:
     assert_close(objective(views(a, p)), {"contrast": expected.mean()})
     same = torch.ones(4, 3)
     assert objective(views(same, same))["contrast"].item() == pytest.approx(math.log(7))
+
+
+def test_a_queue_is_a_list_of_further_negatives() -> None:
+    generator = torch.Generator().manual_seed(0)
+    a, p = torch.randn(2, 4, 6, generator=generator)
+    queue = torch.randn(5, 6, generator=generator)
+    for objective, contrast in ((InfoNCE(temperature=0.1), info_nce), (NTXent(), nt_xent)):
+        with_queue = replace(views(a, p), queue=queue)
+        expected = contrast(a, p, temperature=objective.temperature, queue=queue)
+        assert_close(objective.terms(with_queue)["contrast"].value, expected)
+        assert objective(with_queue)["contrast"] > objective(views(a, p))["contrast"]
 
 
 def test_positives_only_does_not_look_at_other_sentences() -> None:
