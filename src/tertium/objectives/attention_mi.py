@@ -73,7 +73,7 @@ class AttentionMI(Objective):
                 TertiumWarning,
                 stacklevel=2,
             )
-            return {"attention_mi": Term(torch.zeros_like(found.information[0]))}
+            return {"attention_mi": Term(0.0 * found.information.flatten())}
         values = -found.information[found.kept]
         if self.scale == "valid_ratio":
             share = valid[found.kept].to(values.dtype).mean()
