@@ -1,3 +1,5 @@
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,14 +12,17 @@ from torch.testing import assert_close
 
 import tertium
 from tertium.encoders import Encoder
+from tertium.encoders import encoder as encoder_module
 from tertium.errors import TertiumError
 from tertium.functional import contrastive_tension, info_nce
-from tertium.objectives import MSE, ContrastiveTension, InfoNCE, SmoothK2
+from tertium.objectives import MSE, ContrastiveTension, InfoNCE, Objective, SmoothK2
+from tertium.objectives.attention_mi import AttentionMI, aligned_attention
 from tertium.training import TrainingModule
 from tertium.training.examples import Collator
 from tertium.training.module import WeightedObjective
 from tertium.types import Encoded, Tokens, ViewPair
 from tertium.views import View
+from tests.fakes import tiny_model
 from tests.training.toys import (
     contrastive_module,
     toy_examples,
@@ -344,3 +349,144 @@ def test_a_batch_that_cannot_be_cut_into_groups(tiny_bert: Path) -> None:
     with pytest.raises(TertiumError, match=r"4 examples cannot be cut into groups of 3.*multiple"):
         module(**collated(module, 4))
     assert module(**collated(module, 6))["loss"].isfinite()
+
+
+# attention
+
+
+EVERY = 10_000  # more samples than there are positions
+
+
+@pytest.fixture
+def captures(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, Tensor]]:
+    """The attention that every pass materialised, by layer."""
+    seen: list[dict[int, Tensor]] = []
+    original = encoder_module.capture_attention
+
+    @contextlib.contextmanager
+    def spy(*arguments: Any) -> Iterator[dict[int, Tensor]]:
+        with original(*arguments) as captured:
+            seen.append(captured)
+            yield captured
+
+    monkeypatch.setattr(encoder_module, "capture_attention", spy)
+    return seen
+
+
+def test_only_the_layers_that_are_looked_at_keep_attention(
+    tmp_path: Path, captures: list[dict[int, Tensor]]
+) -> None:
+    deep = tiny_model(tmp_path / "deep", layers=6)
+    module = contrastive_module(deep, InfoNCE(), AttentionMI(), masked=True)
+    module(**collated(module))
+    assert [sorted(layers) for layers in captures] == [[3, 4]]  # the masked pass keeps none
+    captures.clear()
+    module = contrastive_module(deep, InfoNCE(), masked=True)
+    module(**collated(module))
+    assert captures == []
+
+
+@pytest.mark.parametrize("views", [None, {"add": {"k": 2, "t": 0}}], ids=["dropout", "add"])
+def test_attention_of_both_views_has_gradients(
+    views: Any, tiny_bert: Path, captures: list[dict[int, Tensor]]
+) -> None:
+    module = contrastive_module(tiny_bert, AttentionMI(samples=40), views=views).train()
+    batch = collated(module)
+    found = module(**batch)
+    assert found.keys() == {"loss", "attention_mi"} and found["loss"] < 0
+    (maps,) = [layers for layers in captures if set(layers) == {1, 2}]
+    for layer in maps.values():
+        (gradient,) = torch.autograd.grad(found["loss"], layer, retain_graph=True)
+        real = batch["attention_mask"].sum(1) > 4
+        for side in halves(gradient):
+            assert side.isfinite().all() and side[real].flatten(1).any(1).all()
+    found["loss"].backward()
+    queries = module.encoder.backbone.encoder.layer[0].attention.self.query.weight
+    assert queries.grad is not None and queries.grad.any()
+
+
+def term(first: Encoded, second: Encoded, sources: Tensor | None = None) -> Tensor:
+    return AttentionMI(samples=EVERY)(ViewPair(first, second, sources=sources))["attention_mi"]
+
+
+def rows(encoded: Encoded, at: slice) -> Encoded:
+    assert encoded.attention is not None
+    return Encoded(
+        encoded.embedding[at], encoded.tokens[at], encoded.mask[at], encoded.attention[:, at]
+    )
+
+
+@pytest.mark.parametrize("tokens_per_pass", [None, 20])
+def test_attention_is_compared_on_tokens_that_both_sides_kept(
+    tokens_per_pass: int | None, tiny_bert: Path
+) -> None:
+    module = contrastive_module(
+        tiny_bert,
+        AttentionMI(samples=EVERY),
+        views={"add": {"k": 2, "t": 0}, "repeat": {"rate": 0.0}},
+        dropout=False,
+        tokens_per_pass=tokens_per_pass,
+    )
+    batch = collated(module)
+    torch.manual_seed(0)  # of the repeated tokens
+    found = module(**batch)["attention_mi"]
+    tokens = Tokens(batch["input_ids"], batch["attention_mask"])
+    torch.manual_seed(0)
+    changed = tokens
+    for view in module.views:
+        changed = view(changed, attend=module.encoder.attention)
+    assert changed.sources is not None
+    layers = AttentionMI().attention_layers(3)
+    first, second = (
+        module.encoder.forward(
+            {"input_ids": side.ids, "attention_mask": side.mask}, attention_layers=layers
+        )
+        for side in (tokens, changed)
+    )
+    assert first.attention is not None and second.attention is not None
+    aligned = aligned_attention(first.attention, changed.sources, changed.mask)
+    kept = Encoded(second.embedding, second.tokens, second.mask, aligned)
+    assert_close(found, term(kept, second), atol=1e-4, rtol=1e-4)
+    # Place by place, other tokens would be compared.
+    assert not torch.isclose(found, term(first, second), rtol=1e-2)
+
+
+def test_tension_compares_the_attention_of_its_anchors(tiny_bert: Path, passes: list[Seen]) -> None:
+    module = contrastive_module(
+        tiny_bert, ContrastiveTension(negatives=1), AttentionMI(samples=EVERY)
+    ).train()
+    found = module(**collated(module))
+    anchors, candidates = (seen.encoded for seen in passes)
+    assert anchors.attention is not None and anchors.attention.shape[1] == 2
+    expected = term(anchors, rows(candidates, slice(None, None, 2)))
+    assert_close(found["attention_mi"], expected)
+    assert not torch.isclose(expected, term(anchors, rows(candidates, slice(2, 4))), rtol=1e-2)
+    found["attention_mi"].backward()
+    for encoder in (module.encoder, module.partner):
+        assert encoder is not None
+        queries = encoder.backbone.encoder.layer[1].attention.self.query.weight
+        assert queries.grad is not None and queries.grad.any()
+
+
+@pytest.mark.parametrize("model", ["tiny_bert", "tiny_roberta"])
+def test_groups_of_like_length_compare_the_same_attention(
+    model: str, request: pytest.FixtureRequest
+) -> None:
+    results = []
+    objectives: list[Objective] = [InfoNCE(temperature=0.5), AttentionMI(samples=EVERY)]
+    for tokens_per_pass in (None, 20):
+        module = contrastive_module(
+            request.getfixturevalue(model),
+            *objectives,
+            views={"add": {"k": 2, "t": 0}},
+            dropout=False,
+            tokens_per_pass=tokens_per_pass,
+        )
+        found = module(**collated(module))
+        found["loss"].backward()
+        gradients = {n: p.grad for n, p in module.named_parameters() if p.grad is not None}
+        results.append((found, gradients))
+    (loss, gradients), (grouped_loss, grouped) = results
+    assert_close(grouped_loss, loss, atol=1e-4, rtol=1e-4)
+    for name, gradient in gradients.items():
+        assert_close(grouped[name], gradient, atol=1e-3, rtol=1e-2, msg=name)

@@ -21,6 +21,7 @@ from tertium.objectives import InfoNCE, MaskedLM, NTXent, Objective, SmoothK2
 from tertium.training import Examples, Schedule, TrainingModule, train_stage
 from tertium.training.health import Measurement
 from tertium.training.module import WeightedObjective
+from tertium.training.momentum import MomentumQueue
 from tertium.training.stage import StageTrainer
 from tertium.training.vocabulary import read_vocabulary
 from tertium.views import VIEWS
@@ -82,6 +83,7 @@ def contrastive_module(
     views: dict[str, dict[str, Any]] | None = None,
     projection: bool = False,
     masked: bool = False,
+    momentum: dict[str, Any] | None = None,
     sides: int = 1,
     dropout: bool = True,
     tokens_per_pass: int | None = None,
@@ -100,6 +102,7 @@ def contrastive_module(
         sides=sides,
         views=[VIEWS[kind](vocabulary, **settings) for kind, settings in (views or {}).items()],
         projection=Projection(dimension=encoder.dimension, spread=0.3) if projection else None,
+        momentum=None if momentum is None else MomentumQueue(encoder, **momentum),
         tokens_per_pass=tokens_per_pass,
     )
     return module if dropout else without_dropout(module)
@@ -222,16 +225,37 @@ def gathered(model: Path, output: Path) -> None:
         torch.distributed.destroy_process_group()
 
 
+def queued(model: Path, output: Path) -> None:
+    """What a queue holds after three steps, in every process."""
+    world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    schedule = Schedule(
+        max_steps=3, batch_size=8 // world, clip=None, seed=3, drop_last=True, checkpoint_every=3
+    )
+    momentum = {"size": 20, "decay": 0.5, "dropout": 0.0}
+    module = contrastive_module(
+        model, InfoNCE(temperature=0.5), momentum=momentum, projection=True, dropout=False
+    )
+    trainer = StageTrainer(module, toy_texts(), schedule, output / "run", progress=False)
+    trainer.train()
+    assert module.momentum is not None
+    save_file(weights(module.momentum), output / f"queue-{rank}.safetensors")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+TOGETHER = {"distributed": distributed, "gathered": gathered, "queued": queued}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["distributed", "gathered", "killed"])
+    parser.add_argument("what", choices=[*TOGETHER, "killed"])
     parser.add_argument("model", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--at", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.what != "killed":
-        {"distributed": distributed, "gathered": gathered}[given.what](given.model, given.output)
+        TOGETHER[given.what](given.model, given.output)
         return
     module = toy_module(given.model)
     stop_at(module, given.at, die)
