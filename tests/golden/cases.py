@@ -41,10 +41,11 @@ class Case:
     def settings(self) -> dict[str, Any]:
         return self.content["hyperparameters"]
 
-    def model(self, **options: Any) -> PreTrainedModel:
-        folder = self.path.parent / self.content["model"]
+    def model(self, *, folder: str | None = None, **options: Any) -> PreTrainedModel:
+        """The case's encoder, or another one beside it."""
+        path = self.path.parent / (folder or self.content["model"])
         options = {"attn_implementation": "eager", "add_pooling_layer": False, **options}
-        return AutoModel.from_pretrained(folder, **options)
+        return AutoModel.from_pretrained(path, **options)
 
     def leaf(self, name: str) -> Tensor:
         """An input or weight, ready to receive a gradient."""

@@ -52,7 +52,7 @@ def pair_information(
 
     Args:
         encoder: its own dropout makes the two views.
-        texts: each is paired with itself, and with the one after it as a negative.
+        texts: each is paired with itself, and with its neighbour as a negative.
         seed: of dropout and of the sampled positions.
         samples: positions per slice.
     """
@@ -117,13 +117,25 @@ def _views(encoder: Encoder, texts: Sequence[str], *, seed: int) -> tuple[Encode
     was_training = encoder.model.training
     encoder.model.train()
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad(), torch.random.fork_rng():
             torch.manual_seed(seed)
             first = encoder.forward(features, attention_layers=layers)
             second = encoder.forward(features, attention_layers=layers)
     finally:
         encoder.model.train(was_training)
-    return first, second
+    return _on_processor(first), _on_processor(second)
+
+
+def _on_processor(encoded: Encoded) -> Encoded:
+    """Plots are drawn from ordinary memory."""
+    attention = encoded.attention
+    return Encoded(
+        embedding=encoded.embedding.cpu(),
+        tokens=encoded.tokens.cpu(),
+        mask=encoded.mask.cpu(),
+        attention=None if attention is None else attention.cpu(),
+        layers=encoded.layers,
+    )
 
 
 def _rolled(encoded: Encoded) -> Encoded:

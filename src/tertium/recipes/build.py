@@ -39,6 +39,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
     views = [VIEWS[spec.kind](vocabulary, **spec.settings()) for spec in stage.views]
     scorer = encoder.copy() if any(s.scores_from == "frozen" for s in stage.views) else encoder
     whole = any(s.settings().get("count_padding_queries", False) for s in stage.views)
+    together = build_schedule(stage).bucket or _counts_padding(stage)
     return TrainingModule(
         encoder,
         {
@@ -52,7 +53,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
         projection=_projection(encoder, seed) if stage.projection == "mlp" else None,
         momentum=None if stage.momentum is None else _momentum(stage.momentum, encoder),
         attend=partial(scorer.attention, whole=whole),
-        tokens_per_pass=None if build_schedule(stage).bucket else _TOKENS_PER_PASS,
+        tokens_per_pass=None if together else _TOKENS_PER_PASS,
     )
 
 
@@ -64,6 +65,12 @@ def build_schedule(stage: StageSpec) -> Schedule:
         fields["bucket"] = graded
     every = None if stage.select is None else stage.select.every
     return Schedule(**fields, drop_last=not graded, evaluate_every=every)
+
+
+def _counts_padding(stage: StageSpec) -> bool:
+    """Whether an objective looks at rows of padding, which passes in groups leave out."""
+    free = [objective.settings() for objective in stage.objectives if not objective.graded]
+    return any(settings.get("count_padding_queries", False) for settings in free)
 
 
 def _momentum(spec: MomentumSpec, encoder: Encoder) -> MomentumQueue:

@@ -1,11 +1,14 @@
 """The low-shot protocol: how far a method gets with few sentences and equal steps."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
+
+import yaml
 
 from tertium.errors import TertiumError
 from tertium.evaluation.report import markdown_table
@@ -93,12 +96,13 @@ def run_low_shot(
         runs=tuple(_variant(recipe, size, steps) for recipe in recipes for size in sizes),
         seeds=tuple(range(1, seeds + 1)),
     )
+    _check_steps(sweep, output, steps)
     found = run_all(sweep, output, data=data, jobs=jobs, say=say)
     averages: dict[str, dict[int, list[float]]] = {}
     subsets: dict[int, list[str]] = {}
     for recipe in recipes:
         for size in sizes:
-            name = f"{recipe}-{size}"
+            name = _name(recipe, size)
             runs = found.scores[name].values()
             averages.setdefault(recipe, {})[size] = [float(run["average"] or 0.0) for run in runs]
             digests = [_digest(output / f"{name}-seed{seed}") for seed in sweep.seeds]
@@ -123,8 +127,29 @@ def _check(recipes: Sequence[str], sizes: Sequence[int]) -> None:
             raise TertiumError(
                 f"{min(sizes)} sentences do not fill {recipe}'s batch of {stage.train.batch_size}."
             )
-    if len(set(sizes)) < len(sizes) or len(set(recipes)) < len(recipes):
+    names = {Path(recipe).name for recipe in recipes}
+    if len(set(sizes)) < len(sizes) or len(names) < len(recipes):
         raise TertiumError("Give every recipe and every size once.")
+
+
+def _check_steps(sweep: Sweep, output: Path, steps: int) -> None:
+    """Runs that are there already must have taken as many steps as the table will say."""
+    for variant in sweep.variants():
+        for seed in sweep.seeds:
+            record = output / f"{variant.name}-seed{seed}" / "run" / "recipe.yaml"
+            if not record.exists():
+                continue
+            taken = yaml.safe_load(record.read_text("utf-8"))["stages"][0]["train"]["max_steps"]
+            if taken != steps:
+                raise TertiumError(
+                    f"{output} holds runs of {taken} steps: give --steps {taken}, or choose "
+                    "another folder."
+                )
+
+
+def _name(recipe: str, size: int) -> str:
+    """What a run's folder is called; a recipe's file goes without its folder."""
+    return re.sub(r"[^\w.+-]+", "_", f"{Path(recipe).name}-{size}")
 
 
 def _variant(recipe: str, size: int, steps: int) -> Variant:
@@ -134,7 +159,7 @@ def _variant(recipe: str, size: int, steps: int) -> Variant:
         f"stages.0.train.max_steps={steps}",
         f"stages.0.select.every={max(steps // 5, 1)}",
     )
-    return Variant(name=f"{recipe}-{size}", recipe=recipe, set=settings)
+    return Variant(name=_name(recipe, size), recipe=recipe, set=settings)
 
 
 def _digest(folder: Path) -> str:

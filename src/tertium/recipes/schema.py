@@ -156,6 +156,8 @@ class DataSpec(_Spec):
             raise ValueError(
                 "graded pairs need labels" if self.labels is None else f"{self.kind} have no labels"
             )
+        if self.kind == "graded" and self.subset == "by-seed":
+            raise ValueError("subset: by-seed is for texts and triplets")
         return self
 
 

@@ -191,7 +191,8 @@ def run_all(
                     left_to_others.append(work[job])
                     continue
                 rest = (time.monotonic() - start) / number * (len(open_runs) - number)
-                figure = f"{_figures(folder)['average']:.2f}"
+                average = _figures(folder)["average"]
+                figure = "without a figure" if average is None else f"{average:.2f}"
                 say(
                     f"{number} of {len(open_runs)}: {folder.name} {figure}, "
                     f"about {rest / 60:.0f} minutes left"
