@@ -1,3 +1,4 @@
+import itertools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,64 @@ def test_limits_choose_the_same_texts_for_every_seed(tmp_path: Path) -> None:
     assert len(set(first)) == 10 and set(first) < set(path.read_text().splitlines())
     stage["train"]["seed"] = 77
     assert texts_of(read(stage, tmp_path)) == first
+
+
+# a subset by the seed
+
+
+def subset(path: Path, tmp_path: Path, size: int, *, seed: int = 1, **parts: Any) -> StageData:
+    stage = contrast_stage(path, **parts)
+    stage["data"] |= {"limit": size, "subset": "by-seed"}
+    stage["train"]["seed"] = seed
+    return read(stage, tmp_path)
+
+
+def test_a_seed_draws_its_own_texts_the_same_for_all_methods(tmp_path: Path) -> None:
+    path = toy_text_file(tmp_path / "own.txt", 60)
+    found = subset(path, tmp_path, 20)
+    other = subset(
+        path,
+        tmp_path,
+        20,
+        views=[],
+        momentum={},
+        projection="mlp",
+        objectives=[{"kind": "nt_xent"}, {"kind": "attention_mi"}],
+    )
+    assert texts_of(other) == texts_of(found) and other.digest == found.digest
+    assert len(set(texts_of(found))) == 20 and set(texts_of(found)) < {*lines(path)}
+    drawn = [frozenset(texts_of(subset(path, tmp_path, 20, seed=seed))) for seed in range(6)]
+    assert len(set(drawn)) == 6
+    assert len(frozenset().union(*drawn)) > 40  # no text is always left out
+
+
+def test_fewer_texts_are_among_the_more(tmp_path: Path) -> None:
+    path = toy_text_file(tmp_path / "own.txt", 60)
+    sizes = [texts_of(subset(path, tmp_path, size)) for size in (8, 20, 40, 60, 100)]
+    for fewer, more in itertools.pairwise(sizes):
+        assert more[: len(fewer)] == fewer
+    assert [len(texts) for texts in sizes] == [8, 20, 40, 60, 60]
+
+
+def test_the_order_of_the_source_does_not_matter(tmp_path: Path) -> None:
+    path = toy_text_file(tmp_path / "own.txt", 60)
+    found = subset(path, tmp_path, 20)
+    path.write_text("\n".join(reversed(lines(path))))
+    assert texts_of(subset(path, tmp_path, 20)) == texts_of(found)
+    assert subset(path, tmp_path, 20).digest == found.digest
+
+
+def test_a_digest_tells_texts_and_their_order_apart(tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    digests = set()
+    for words in ("abcdefgh", "abcdefhg", "abcdefgi"):
+        path.write_text("\n".join(words))
+        digests.add(read(contrast_stage(path), tmp_path).digest)
+    assert len(digests) == 3 and all(len(digest) == 64 for digest in digests)
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
 
 
 @SMALL

@@ -190,6 +190,13 @@ def put(path: str, value: Any) -> Any:
         (put("objectives", [{"kind": "cross_entropy", "slope": 1}]), "cross_entropy has no slope"),
         (put("objectives", [{"kind": "cross_entropy", "head": "cosine"}]), "needs head: siamese"),
         (put("objectives", [{"kind": "info_nce"}]), "does not learn from graded pairs"),
+        (
+            put("objectives", [{"kind": "smooth_k2"}, {"kind": "attention_mi"}]),
+            "attention_mi does not learn from graded pairs",
+        ),
+        (put("momentum", {}), "momentum fills a queue of negatives: it needs info_nce or nt_xent"),
+        (put("data/subset", "by-seed"), "subset: by-seed is for texts and triplets"),
+        (put("data/subset", "random"), "Input should be 'fixed' or 'by-seed'"),
         (put("objectives", [{"kind": "l1"}, {"kind": "l1"}]), "two objectives are of the same"),
         (put("objectives/0/head", "cosin"), "Did you mean 'cosine'"),
         (put("objectives/0/features", ["w"]), "features must be among"),
@@ -214,6 +221,7 @@ def test_a_mistake_is_explained(tmp_path: Path, change: Any, message: str) -> No
 
 
 FILE = [{"file": "t.txt"}]
+NCE = [{"kind": "info_nce"}]
 TRIPLETS = {"kind": "triplets", "sources": FILE}
 CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no-view": ({"views": [{"kind": "ad"}]}, "views.0: No view 'ad'. Did you mean 'add'?"),
@@ -267,6 +275,30 @@ CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"data": TRIPLETS, "views": [], "select": {"task": "held-out"}},
         ": select held-out holds out single texts",
     ),
+    "momentum": (
+        {"momentum": {"queue": 8}, "objectives": [{"kind": "positives_only"}]},
+        ": momentum fills a queue of negatives: it needs info_nce or nt_xent",
+    ),
+    "no-queue": ({"momentum": {"queue": 0}}, "momentum.queue: Input should be greater than or"),
+    "no-decay": ({"momentum": {"decay": 1.5}}, "momentum.decay: Input should be less than or"),
+    "no-dropout": ({"momentum": {"dropout": 1}}, "momentum.dropout: Input should be less than 1"),
+    "no-speed": ({"momentum": {"speed": 1}}, "momentum.speed: Extra inputs"),
+    "triplet-attention": (
+        {"data": TRIPLETS, "views": [], "objectives": [*NCE, {"kind": "attention_mi"}]},
+        ": attention_mi compares two views of one text",
+    ),
+    "no-sample": (
+        {"objectives": [*NCE, {"kind": "attention_mi", "sample": 9}]},
+        "objectives.1: attention_mi: sample: Extra inputs",
+    ),
+    "one-sample": (
+        {"objectives": [*NCE, {"kind": "attention_mi", "samples": 1}]},
+        "objectives.1: attention_mi: samples must be at least 2, got 1",
+    ),
+    "no-pool": (
+        {"objectives": [*NCE, {"kind": "attention_mi", "pool": "rows"}]},
+        "objectives.1: attention_mi: pool: Input should be 'heads' or 'layers'",
+    ),
     "no-labels": ({"data": {"sources": FILE}}, "data: graded pairs need labels"),
     "labels": (
         {"data": {"kind": "texts", "sources": FILE, "labels": {"low": 0, "high": 1}}},
@@ -305,6 +337,21 @@ def test_settings_of_views_and_objectives_are_numbers_and_defaults(tmp_path: Pat
     assert settings["protect_special_tokens"] and "scores_from" not in settings
     assert contrast.settings() == {"temperature": 0.1, "negative_weight": 0.0}
     assert (masked.settings(), masked.weight) == ({"probability": 0.2}, 0.1)
+
+
+def test_momentum_and_attention_have_defaults(tmp_path: Path) -> None:
+    stage = contrast_stage(Path("t.txt"), momentum={}, objectives=[*NCE, {"kind": "attention_mi"}])
+    found, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
+    momentum = found.stages[0].momentum
+    assert momentum is not None
+    assert (momentum.queue, momentum.decay, momentum.dropout) == (384, 0.995, 0.3)
+    assert found.stages[0].objectives[1].settings() == {
+        "samples": 150,
+        "pool": "heads",
+        "short_slices": "use",
+        "scale": "none",
+        "count_padding_queries": False,
+    }
 
 
 def test_adapters_are_for_graded_pairs(tmp_path: Path) -> None:

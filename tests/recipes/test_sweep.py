@@ -1,5 +1,6 @@
-import json
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import yaml
 from tertium.errors import TertiumError
 from tertium.recipes import sweep as module
 from tertium.recipes.files import RecipeError, read_recipe
-from tertium.recipes.sweep import Sweep, SweepTable, read_sweep, run_sweep, sweep_names
-from tests.recipes.toys import toy_recipe, toy_stage
+from tertium.recipes.sweep import Sweep, SweepTable, read_sweep, run_all, run_sweep, sweep_names
+from tests.recipes.toys import Trainings, toy_recipe, toy_stage
 
 
 @pytest.fixture
@@ -23,31 +24,6 @@ def sweep_file(path: Path, **content: Any) -> str:
         yaml.safe_dump({"summary": "a sweep", **content}, sort_keys=False), encoding="utf-8"
     )
     return str(path)
-
-
-class Trainings:
-    """Stands for the training processes: each writes the report of a run."""
-
-    def __init__(self) -> None:
-        self.commands: list[list[str]] = []
-        self.failing: str | None = None
-
-    def __call__(self, command: list[str], *, stderr: Any, **_: Any) -> Any:
-        self.commands.append(command)
-        folder = Path(command[command.index("-o") + 1])
-        if folder.name == self.failing:
-            stderr.write("note: begun\nerror: no space left\n")
-            return subprocess.CompletedProcess(command, 2)
-        seed = int(command[command.index("--seed") + 1])
-        tasks = {"STS-B": {"spearman": 70.0 + seed}}
-        sts = {"average": 70.0 + seed, "leak_free": {"spearman": 60.0}, "tasks": tasks}
-        (folder / "run" / "0-own").mkdir(parents=True, exist_ok=True)
-        (folder / "run" / "seconds.txt").write_text("90")
-        (folder / "run" / "recipe.yaml").write_text("")
-        for weights in ("model.safetensors", "run/0-own/model.safetensors"):
-            (folder / weights).write_text("weights")
-        (folder / "report.json").write_text(json.dumps({"results": {"sts": sts}}))
-        return subprocess.CompletedProcess(command, 0)
 
 
 @pytest.fixture
@@ -109,7 +85,12 @@ def test_every_variant_runs_with_every_seed(
     folders = sorted(p.name for p in output.iterdir() if p.is_dir())
     assert folders == ["a-seed1", "a-seed3", "b-seed1", "b-seed3"]
     assert heard[0] == "4 runs, 0 of them finished before"
-    assert heard[-1] == "4 of 4: b-seed3 73.0"
+    shown = [line.partition(": ") for line in heard[1:]]
+    assert [number for number, _, _ in shown] == [f"{at} of 4" for at in range(1, 5)]
+    assert sorted(line for _, _, line in shown) == [
+        f"{name} {figure}, about 0 minutes left"
+        for name, figure in zip(folders, ["71.00", "73.00"] * 2, strict=True)
+    ]
     last = trainings.commands[-1]
     assert last[2:5] == ["tertium", "train", recipe]
     assert [last[at + 1] for at, part in enumerate(last) if part == "--set"] == [
@@ -155,6 +136,67 @@ def test_after_a_failure_no_other_run_begins(
     with pytest.raises(TertiumError, match="run-seed0 failed"):
         run_sweep(path, tmp_path / "runs")
     assert len(trainings.commands) < 50
+
+
+def test_a_collapsed_run_has_no_figure(recipe: str, tmp_path: Path, trainings: Trainings) -> None:
+    trainings.average = lambda command: None
+    heard: list[str] = []
+    table = run_sweep(
+        sweep_file(tmp_path / "sweep.yaml", recipe=recipe), tmp_path / "runs", say=heard.append
+    )
+    assert "run-seed42 without a figure" in heard[-1]
+    assert table.rows()[1][:4] == ["run", "1", "", ""]
+
+
+def test_two_calls_on_one_folder_share_the_work(
+    recipe: str, tmp_path: Path, trainings: Trainings
+) -> None:
+    sweep = Sweep(summary="shared", recipe=recipe, seeds=(1, 2, 3, 4))
+    both_are_at_it = threading.Barrier(2, timeout=60)
+    begun = iter(range(100))
+
+    def before(_: Path) -> None:
+        if next(begun) < 2:  # each call is in a run of its own before any goes on
+            both_are_at_it.wait()
+
+    trainings.before = before
+    heard: list[str] = []
+    with ThreadPoolExecutor(2) as pool:
+        calls = [
+            pool.submit(run_all, sweep, tmp_path / "runs", data=None, jobs=1, say=heard.append)
+            for _ in range(2)
+        ]
+        one, two = (call.result(timeout=120) for call in calls)
+    assert sorted(trainings.folders) == [f"run-seed{seed}" for seed in sweep.seeds]
+    assert any(line.startswith("waiting for run-seed1, which another") for line in heard)
+    assert one == two and [*one.scores["run"]] == [1, 2, 3, 4]
+
+
+def test_what_another_call_gave_up_is_taken_over(
+    recipe: str, tmp_path: Path, trainings: Trainings
+) -> None:
+    first, second = (Sweep(summary="s", recipe=recipe, seeds=seeds) for seeds in ((1,), (1, 2)))
+    begun, waited = threading.Event(), threading.Event()
+
+    def gives_up(folder: Path) -> None:
+        begun.set()
+        if folder.name == "run-seed1" and not waited.is_set():
+            assert waited.wait(timeout=60)
+            raise KeyboardInterrupt
+
+    def say(text: str) -> None:
+        if text.startswith("waiting for run-seed1"):
+            waited.set()
+
+    trainings.before = gives_up
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(run_all, first, tmp_path, data=None, jobs=1)
+        assert begun.wait(timeout=60)
+        table = run_all(second, tmp_path, data=None, jobs=1, say=say)
+        with pytest.raises(KeyboardInterrupt):
+            call.result(timeout=60)
+    assert trainings.folders == ["run-seed1", "run-seed2", "run-seed1"]
+    assert table.scores["run"][1]["average"] == 71.0
 
 
 def test_a_run_without_a_report_says_what_it_needs(

@@ -14,6 +14,7 @@ from tertium.encoders import Encoder
 from tertium.errors import ModelNotFoundError, TertiumError, TertiumWarning
 from tertium.inference import PairScorer
 from tertium.objectives import OBJECTIVES
+from tertium.recipes import build
 from tertium.recipes import train as module
 from tertium.recipes.build import build_encoder
 from tertium.recipes.files import read_recipe, recipe_names
@@ -280,6 +281,82 @@ def test_an_interrupted_contrastive_run_ends_in_the_same_weights(
     assert same_weights(tmp_path / "whole", tmp_path / "parts")
     place = Path("run") / "0-contrast"
     assert same_weights(tmp_path / "whole" / place, tmp_path / "parts" / place)
+
+
+def test_an_interrupted_run_of_micse_ends_in_the_same_weights(
+    tiny_bert: Path, benchmarks_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {
+        "data": benchmarks_folder,
+        "evaluate_after": False,
+        "overrides": [
+            f"encoder.model={tiny_bert}",
+            "stages.contrast.momentum.queue=20",  # no multiple of the batch
+            "stages.contrast.objectives.attention_mi.samples=40",
+            "stages.contrast.train.batch_size=8",
+            "stages.contrast.train.max_steps=5",  # more than an epoch
+            "stages.contrast.select.every=1",
+        ],
+    }
+    train("micse-minilm", tmp_path / "whole", **options)
+    original, steps = StageTrainer.compute_loss, iter(range(1, 100))
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        if next(steps) in (3, 6):
+            raise StoppedError
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(StageTrainer, "compute_loss", interrupted)
+    for resume in (False, True):
+        with pytest.raises(StoppedError):
+            train("micse-minilm", tmp_path / "parts", resume=resume, **options)
+    train("micse-minilm", tmp_path / "parts", resume=True, **options)
+    assert same_weights(tmp_path / "whole", tmp_path / "parts")
+    place = Path("run") / "0-contrast"
+    assert same_weights(tmp_path / "whole" / place, tmp_path / "parts" / place)
+    kept = load_file(tmp_path / "whole" / place / "model.safetensors")
+    assert {name.partition(".")[0] for name in kept} == {"model", "projection", "momentum"}
+    # Neither queue nor slow encoder is part of the model.
+    saved, before = (
+        load_file(folder / "model.safetensors") for folder in (tmp_path / "whole", tiny_bert)
+    )
+    assert saved.keys() == before.keys()
+
+
+def test_a_run_records_its_data(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
+    texts = toy_text_file(tmp_path / "own.txt", 40)
+    stage = contrast_stage(texts)
+    stage["data"] |= {"limit": 16, "subset": "by-seed"}
+    stage["train"]["max_steps"] = 1
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage, toy_stage(pairs, max_steps=1))
+    train(recipe, tmp_path / "model", seed=1)
+    recorded = json.loads((tmp_path / "model" / "run" / "data.json").read_text())
+    one, two = (read_recipe(recipe, seed=seed)[0].stages for seed in (1, 2))
+    (contrast, own), (other, _) = (
+        [module.load_examples(stage, folder=None).digest for stage in stages]
+        for stages in (one, two)
+    )
+    assert contrast != other
+    assert recorded == {
+        "contrast": {"examples": 16, "sha256": contrast},
+        "own": {"examples": 12, "sha256": own},
+    }
+
+
+def test_rows_of_padding_are_there_where_an_objective_counts_them(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = toy_text_file(tmp_path / "own.txt")
+    given = []
+    monkeypatch.setattr(build, "TrainingModule", lambda *_, **named: given.append(named))
+    for counted in (False, True):
+        objective = {"kind": "attention_mi", "count_padding_queries": counted}
+        stage = contrast_stage(texts, objectives=[{"kind": "info_nce"}, objective])
+        recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+        material = module.load_examples(recipe.stages[0], folder=None)
+        build.build_module(recipe.stages[0], material, build_encoder(recipe.encoder))
+    by_length, together = (named["tokens_per_pass"] for named in given)
+    assert by_length is not None and together is None
 
 
 def test_tension_keeps_the_second_copy(tiny_bert: Path, tmp_path: Path) -> None:

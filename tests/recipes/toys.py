@@ -1,6 +1,8 @@
 """The benchmark sets in small, and recipes for tiny models."""
 
 import gzip
+import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,55 @@ def contrast_stage(texts: Path, name: str = "contrast", **parts: Any) -> dict[st
         "train": {"max_steps": 2, "batch_size": 8, "learning_rate": 0.001, "checkpoint_every": 1},
         **parts,
     }
+
+
+class Trainings:
+    """Stands for the training processes: each writes the report of a run."""
+
+    def __init__(self) -> None:
+        self.commands: list[list[str]] = []
+        self.failing: str | None = None
+        self.before: Callable[[Path], None] = lambda folder: None
+        self.average: Callable[[list[str]], float | None] = lambda command: 70.0 + seed_of(command)
+
+    @property
+    def folders(self) -> list[str]:
+        """The runs that were begun, in their order."""
+        return [folder_of(command).name for command in self.commands]
+
+    def __call__(self, command: list[str], *, stderr: Any, **_: Any) -> Any:
+        self.commands.append(command)
+        folder = folder_of(command)
+        self.before(folder)
+        if folder.name == self.failing:
+            stderr.write("note: begun\nerror: no space left\n")
+            return subprocess.CompletedProcess(command, 2)
+        average = self.average(command)
+        tasks = {"STS-B": {"spearman": average}}
+        sts = {"average": average, "leak_free": {"spearman": 60.0}, "tasks": tasks}
+        (folder / "run" / "0-own").mkdir(parents=True, exist_ok=True)
+        (folder / "run" / "seconds.txt").write_text("90")
+        self.record(command, folder / "run")
+        for weights in ("model.safetensors", "run/0-own/model.safetensors"):
+            (folder / weights).write_text("weights")
+        (folder / "report.json").write_text(json.dumps({"results": {"sts": sts}}))
+        return subprocess.CompletedProcess(command, 0)
+
+    def record(self, command: list[str], run: Path) -> None:
+        """What a run keeps of its recipe and data."""
+        (run / "recipe.yaml").write_text("")
+
+
+def folder_of(command: list[str]) -> Path:
+    return Path(command[command.index("-o") + 1])
+
+
+def seed_of(command: list[str]) -> int:
+    return int(command[command.index("--seed") + 1])
+
+
+def settings_of(command: list[str]) -> list[str]:
+    return [command[at + 1] for at, part in enumerate(command) if part == "--set"]
 
 
 def toy_recipe(

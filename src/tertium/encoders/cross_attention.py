@@ -109,10 +109,8 @@ def cross_layer(
 
 def _layers(backbone: PreTrainedModel) -> Any:
     layers = getattr(getattr(backbone, "encoder", None), "layer", None)
-    known = layers is not None and all(
-        hasattr(layers[0], part) for part in ("attention", "intermediate", "output")
-    )
-    if not known or not hasattr(layers[0].attention, "self"):
+    parts = ("attention", "intermediate", "output")
+    if layers is None or not all(hasattr(layers[0], part) for part in parts):
         raise TertiumError(
             f"{type(backbone).__name__} has no layers like BERT's: cross attention works with "
             "BERT- and RoBERTa-like backbones."

@@ -18,7 +18,8 @@ def tensor_modulus(
 ) -> Float[Tensor, " n"]:
     """``‖h - h⁺‖ / (‖h‖ + ‖h⁺‖)``: 0 for equal vectors, 1 for opposite ones (JTCSE)."""
     total = first.norm(dim=1) + second.norm(dim=1)
-    return (first - second).norm(dim=1) / total.clamp(min=torch.finfo(first.dtype).tiny)
+    ratio: Tensor = (first - second).norm(dim=1) / total.clamp(min=torch.finfo(first.dtype).tiny)
+    return ratio
 
 
 def modulus_constraint(
@@ -57,4 +58,5 @@ def cls_energy(context: Float[Tensor, "n t d"], mask: Int[Tensor, "n t"]) -> Flo
     """
     norms = context.norm(dim=2).square() * mask.to(context.dtype)
     rest = (norms.sum(dim=1) - norms[:, 0]).clamp(min=torch.finfo(context.dtype).tiny)
-    return (norms[:, 0] / rest).sqrt()
+    energy: Tensor = (norms[:, 0] / rest).sqrt()
+    return energy
