@@ -1,0 +1,61 @@
+"""SEAVER: reweighting matrices, self-augmentation, regressor, loss and gradients."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from tertium.functional.reallocation import PADDING, augment_states, reweighting
+from tertium.heads.conditional import Regressor, SelfAugmentation
+from tests.golden.cases import Case
+
+
+def cross_encoder(case: Case) -> None:
+    ids, mask = case.tensors["input_ids"], case.tensors["attention_mask"]
+    segments = _segments(ids, mask, separator=case.settings["separator_id"])
+    for at, alpha in enumerate(case.settings["alphas"]):
+        model = case.model()
+        out = model(ids, attention_mask=mask, output_attentions=True)
+        states, attention = out.last_hidden_state, out.attentions[-1]
+        case.same(states, "O")
+        case.same(attention, "attention_last")
+        weights = reweighting(attention, segments)
+        for row in range(len(ids)):
+            for name, segment in (("W_S", 0), ("W_C", 1)):
+                own = (segments[row] == segment).nonzero().flatten()
+                case.same(weights[row][:, own][:, :, own], f"ex{row}.{name}")
+        case.same(augment_states(states, weights), "reweighted_concat")
+        augmentation, regressor = _heads(case, states, alpha=float(alpha))
+        augmented = augmentation(states, attention, segments)
+        case.same(augmented - alpha * states, "RO")
+        case.same(augmented, f"a{at}.AO")
+        logits = regressor(augmented, segments)
+        case.same(logits, f"a{at}.logits")
+        loss = mse_loss(logits.squeeze(1), case.tensors["labels"])
+        case.same(loss, f"a{at}.loss")
+        loss.backward()
+        named = {
+            **{f"encoder_model.{n}": p for n, p in model.named_parameters()},
+            **dict(regressor.named_parameters()),
+            **dict(augmentation.named_parameters()),
+        }
+        prefix = f"a{at}.grad."
+        for name in case.tensors:
+            if name.startswith(prefix):
+                case.same(named[name.removeprefix(prefix)].grad, name)
+
+
+def _heads(case: Case, states: Tensor, *, alpha: float) -> tuple[SelfAugmentation, Regressor]:
+    width, dimension = states.shape[1:]
+    augmentation = SelfAugmentation(dimension=dimension, heads=case.settings["heads"], alpha=alpha)
+    regressor = Regressor(dimension=dimension, length=width, dropout=0.0)
+    for module in (augmentation, regressor):
+        module.load_state_dict({name: case.tensors[name] for name in module.state_dict()})
+    return augmentation, regressor
+
+
+def _segments(ids: Tensor, mask: Tensor, *, separator: int) -> Tensor:
+    """Sentences up to the second separator, the condition up to the third, then padding."""
+    is_separator = (ids == separator) & mask.bool()
+    before = is_separator.cumsum(dim=1) - is_separator.long()
+    segments = (before >= 2).long()
+    return torch.where((before >= 3) | ~mask.bool(), PADDING, segments)
