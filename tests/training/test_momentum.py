@@ -295,7 +295,7 @@ def test_all_processes_have_the_queue_of_the_joined_batches(
     processes = start_two("queued", tiny_bert, two)
     queued(tiny_bert, one)
     for process in processes:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
     expected = load_file(one / "queue-0.safetensors")
     first, second = (load_file(two / f"queue-{rank}.safetensors") for rank in (0, 1))
