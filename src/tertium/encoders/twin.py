@@ -11,7 +11,7 @@ from tertium.errors import TertiumError
 __all__ = ["TwinConfig", "TwinModel", "twin_of"]
 
 
-class TwinConfig(PretrainedConfig):
+class TwinConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
     """The configurations of both towers."""
 
     model_type = "tertium-twin"
@@ -35,7 +35,7 @@ class TwinConfig(PretrainedConfig):
         return AutoConfig.for_model(values["model_type"], **options)
 
 
-class TwinModel(PreTrainedModel):
+class TwinModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     """Two backbones side by side; a token's state is the sum of both towers' states.
 
     The CLS vector of the sum is the sum of the CLS vectors, which is JTCSE's embedding: CLS
@@ -51,7 +51,7 @@ class TwinModel(PreTrainedModel):
         factory: Any = AutoModel
         self.first = factory.from_config(config.tower(config.first))
         self.second = factory.from_config(config.tower(config.second))
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]
 
     def get_input_embeddings(self) -> Any:
         """Those of the first tower."""
@@ -82,7 +82,8 @@ def twin_of(first: PreTrainedModel, second: PreTrainedModel) -> TwinModel:
     twin = TwinModel(config)
     twin.first.load_state_dict(first.state_dict())
     twin.second.load_state_dict(second.state_dict())
-    return twin.eval()
+    twin.train(mode=False)
+    return twin
 
 
 AutoConfig.register(TwinConfig.model_type, TwinConfig)
