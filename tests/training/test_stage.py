@@ -102,6 +102,47 @@ def test_the_best_checkpoint_is_kept(tiny_bert: Path, tmp_path: Path) -> None:
     assert kept == ["checkpoint-2", "checkpoint-3", "checkpoint-4"]
 
 
+class Recorder:
+    """A bar that notes what it is told."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.n = 0
+        self.postfix: dict[str, str] = {}
+        self.closed = False
+
+    def update(self, steps: int) -> None:
+        self.n += steps
+
+    def set_postfix(self, figures: dict[str, str]) -> None:
+        self.postfix = dict(figures)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_bar_shows_steps_loss_and_score(
+    shown: bool, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[Recorder] = []
+
+    def record(**options: Any) -> Recorder:
+        bars.append(Recorder(**options))
+        return bars[-1]
+
+    monkeypatch.setattr("tertium.training.stage.bar", record)
+    module = toy_module(tiny_bert)
+    folder = tmp_path / "0-own"
+    schedule = Schedule(max_steps=4, batch_size=8, evaluate_every=2)
+    train_stage(module, toy_examples(), schedule, folder, select=selection(module), progress=shown)
+    assert len(bars) == shown
+    for bar in bars:
+        assert bar.options["label"] == "own" and bar.options["total"] == bar.n == 4
+        assert bar.postfix.keys() == {"loss", "score"}
+        assert bar.closed
+
+
 def test_lower_layers_learn_more_slowly(tiny_bert: Path, tmp_path: Path) -> None:
     module = toy_module(tiny_bert)
     schedule = Schedule(max_steps=1, learning_rate=1.0, layer_decay=0.5)

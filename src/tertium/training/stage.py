@@ -14,9 +14,15 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_callback import PrinterCallback, TrainerControl, TrainerState
+from transformers.trainer_callback import (
+    PrinterCallback,
+    ProgressCallback,
+    TrainerControl,
+    TrainerState,
+)
 
 from tertium.encoders.quiet import quiet
+from tertium.progress import bar
 from tertium.training.examples import Collator, EpochBatches, Examples, token_lengths
 from tertium.training.health import Measurement, check_health
 from tertium.training.module import TrainingModule
@@ -92,15 +98,17 @@ class StageTrainer(Trainer):
                 schedule,
                 folder,
                 selecting=select is not None,
-                progress=progress,
                 on_cpu=module.encoder.device.type == "cpu",
             ),
             train_dataset=examples,
             eval_dataset=examples if select is not None else None,  # its presence is checked
             data_collator=Collator(tokenizer, max_length=limit),
         )
-        self.remove_callback(PrinterCallback)
+        for loud in (PrinterCallback, ProgressCallback):
+            self.remove_callback(loud)
         self.add_callback(_Resumed(self))
+        if _on_terminal() if progress is None else progress:
+            self.add_callback(_Bar(folder.name.lstrip("0123456789-")))
         self.module = module
         self.examples = examples
         self.schedule = schedule
@@ -215,6 +223,48 @@ class _Resumed(TrainerCallback):
         self._trainer.batches.set_epoch(int(state.epoch or 0))
 
 
+class _Bar(TrainerCallback):
+    """A bar with the loss and the last figure of the selection beside it."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._figures: dict[str, str] = {}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start at the step that a resumed run has reached."""
+        shown = bool(state.is_world_process_zero)
+        self._bar = bar(total=state.max_steps, label=self._label, unit="step", show=shown)
+        self._bar.update(state.global_step)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """One step further."""
+        self._bar.update(state.global_step - self._bar.n)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Show what was just logged."""
+        for key, name in (("loss", "loss"), ("eval_score", "score")):
+            if logs and key in logs:
+                self._figures[name] = f"{logs[key]:.3f}"
+        self._bar.set_postfix(self._figures)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Leave the terminal as it was."""
+        self._bar.close()
+
+
 def train_stage(
     module: TrainingModule,
     examples: Examples,
@@ -269,7 +319,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def _arguments(
-    schedule: Schedule, folder: Path, *, selecting: bool, progress: bool | None, on_cpu: bool
+    schedule: Schedule, folder: Path, *, selecting: bool, on_cpu: bool
 ) -> TrainingArguments:
     every = schedule.evaluate_every or schedule.checkpoint_every
     return TrainingArguments(
@@ -296,7 +346,7 @@ def _arguments(
         bf16=schedule.precision == "bf16",
         fp16=schedule.precision == "fp16",
         report_to=list(schedule.report_to) or "none",
-        disable_tqdm=not (_on_terminal() if progress is None else progress),
+        disable_tqdm=True,  # we have a bar of our own
         remove_unused_columns=False,
         label_names=["labels"],
         logging_nan_inf_filter=False,
