@@ -66,21 +66,17 @@ class View(ABC):
         """
 
 
-def resample(
-    tokens: Tokens, counts: Int[Tensor, "n t"], *, padding: int, limit: int | None = None
-) -> Tokens:
+def resample(tokens: Tokens, counts: Int[Tensor, "n t"], *, padding: int) -> Tokens:
     """Every token as often as ``counts`` says, in order, gaps closed, padded on the right.
 
     Args:
         tokens: ids and mask; the count of padding is taken as 0.
         counts: 0 leaves a token out, 1 keeps it, 2 repeats it.
         padding: id of padding.
-        limit: most tokens a row may have; the width never falls below that of the batch.
     """
     ends = (counts * tokens.mask).cumsum(dim=1)
     lengths = ends[:, -1]
     width = max(int(lengths.max()), tokens.ids.shape[1])
-    width = width if limit is None else min(width, max(limit, tokens.ids.shape[1]))
     places = torch.arange(width, device=tokens.ids.device).expand(len(ends), width).contiguous()
     sources = torch.searchsorted(ends, places, right=True).clamp(max=tokens.ids.shape[1] - 1)
     mask = (places < lengths[:, None]).to(tokens.mask.dtype)
