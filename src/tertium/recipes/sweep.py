@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -178,9 +179,10 @@ def run_all(
     open_runs = [run for run in runs if not _finished(run[2])]
     say(f"{len(runs)} runs, {len(runs) - len(open_runs)} of them finished before")
     start = time.monotonic()
+    one_run = partial(_run, sweep, data=data, jobs=jobs, keep_models=keep_models)
     with ThreadPoolExecutor(jobs) as pool:
         work = {
-            pool.submit(_claim, sweep, *run, data, jobs, keep_models, wait=False): run
+            pool.submit(_claim, run[2], partial(one_run, *run), wait=False): run
             for run in open_runs
         }
         try:
@@ -199,7 +201,7 @@ def run_all(
                 )
             for run in left_to_others:
                 say(f"waiting for {run[2].name}, which another process runs")
-                _claim(sweep, *run, data, jobs, keep_models, wait=True)
+                _claim(run[2], partial(one_run, *run), wait=True)
         except BaseException:  # a failed run or Ctrl-C: start no other
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -215,23 +217,13 @@ def _runs(sweep: Sweep, output: Path) -> Iterator[tuple[Variant, int, Path]]:
             yield variant, seed, output / f"{variant.name}-seed{seed}"
 
 
-def _claim(
-    sweep: Sweep,
-    variant: Variant,
-    seed: int,
-    folder: Path,
-    data: Path | None,
-    jobs: int,
-    keep_models: bool,  # noqa: FBT001
-    *,
-    wait: bool,
-) -> bool:
+def _claim(folder: Path, run: Callable[[], None], *, wait: bool) -> bool:
     """Run unless it is finished; False if another process is at it and ``wait`` is not set."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / ".lock", timeout=-1 if wait else 0):
             if not _finished(folder):
-                _run(sweep, variant, seed, folder, data, jobs, keep_models)
+                run()
     except Timeout:
         return False
     return True
@@ -242,9 +234,10 @@ def _run(
     variant: Variant,
     seed: int,
     folder: Path,
+    *,
     data: Path | None,
     jobs: int,
-    keep_models: bool,  # noqa: FBT001
+    keep_models: bool,
 ) -> None:
     """One ``tertium train`` in a process of its own, resumed if it was begun."""
     command = [sys.executable, "-m", "tertium", "train", variant.recipe or sweep.recipe]
