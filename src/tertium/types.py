@@ -12,6 +12,7 @@ from torch import Tensor
 from tertium.errors import TertiumError
 
 __all__ = [
+    "Compared",
     "Embedder",
     "Encoded",
     "Kind",
@@ -20,11 +21,14 @@ __all__ = [
     "Scorer",
     "Term",
     "TextPair",
+    "TextTriple",
     "Tokens",
+    "TripleScorer",
     "ViewPair",
 ]
 
 TextPair = tuple[str, str]
+TextTriple = tuple[str, str, str]  # two sentences, and the respect in which to compare them
 
 
 class Pooling(StrEnum):
@@ -88,6 +92,7 @@ class Encoded:
         mask: 1 for real tokens, 0 for padding.
         attention: weights before dropout of the captured layers, or None when none was asked for.
         layers: which layers ``attention`` holds, counted from 0.
+        segments: 0 for sentences, 1 for a condition, -1 for padding; None without a condition.
     """
 
     embedding: Float[Tensor, "n d"]
@@ -95,6 +100,21 @@ class Encoded:
     mask: Int[Tensor, "n t"]
     attention: Float[Tensor, "l n h t t"] | None = None
     layers: tuple[int, ...] = ()
+    segments: Int[Tensor, "n t"] | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a head makes of a batch of triples.
+
+    Attributes:
+        score: similarity under the condition, 0 for the lowest label and 1 for the highest, neither
+            of them a limit.
+        cosine: of the two sentences' vectors; None for a head that has no such vectors.
+    """
+
+    score: Float[Tensor, " n"]
+    cosine: Float[Tensor, " n"] | None = None
 
 
 @dataclass(frozen=True)
@@ -172,4 +192,23 @@ class Scorer(Protocol):
 
     def score(self, pairs: Iterable[TextPair], *, progress: bool | None = None) -> np.ndarray:
         """One score per pair, in input order."""
+        ...
+
+
+@runtime_checkable
+class TripleScorer(Protocol):
+    """Anything that grades how alike two texts are in a given respect."""
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        ...
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest score."""
+        ...
+
+    def score(self, triples: Iterable[TextTriple], *, progress: bool | None = None) -> np.ndarray:
+        """One score per triple, in input order."""
         ...
