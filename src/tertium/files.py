@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["atomic_folder", "atomic_path", "cache_folder", "sha256"]
+from tertium.errors import TertiumError
+
+__all__ = ["atomic_folder", "atomic_path", "cache_folder", "check_new_folder", "sha256"]
 
 
 def cache_folder() -> Path:
@@ -58,6 +60,12 @@ def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
             (temporary / file).replace(folder / file)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_new_folder(folder: Path) -> None:
+    """Raise unless ``folder`` does not exist yet, or is empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise TertiumError(f"{folder} exists and is not empty. Name another folder, or remove it.")
 
 
 def sha256(path: Path) -> str:

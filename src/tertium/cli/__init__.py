@@ -14,6 +14,7 @@ from tertium.cli import (
     data,
     doctor,
     encode,
+    ensemble,
     evaluate,
     lowshot,
     models,
@@ -46,6 +47,7 @@ app.command()(augment.augment)
 app.command()(attention.attention)
 app.command()(models.models)
 app.command()(convert.convert)
+app.command()(ensemble.ensemble)
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)
 

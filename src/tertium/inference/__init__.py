@@ -1,6 +1,7 @@
 """Models in use: loading by name or path, nothing that needs gradients."""
 
+from tertium.inference.ensemble import Ensemble
 from tertium.inference.loading import NAMES, load, resolve
 from tertium.inference.pair import PairScorer
 
-__all__ = ["NAMES", "PairScorer", "load", "resolve"]
+__all__ = ["NAMES", "Ensemble", "PairScorer", "load", "resolve"]

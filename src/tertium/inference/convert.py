@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from tertium.encoders import Encoder
-from tertium.errors import TertiumError
+from tertium.files import check_new_folder
+from tertium.inference.ensemble import Ensemble
 from tertium.inference.loading import load
 from tertium.inference.pair import PairScorer
 from tertium.types import Pooling
@@ -18,7 +19,7 @@ def convert(
     *,
     pooling: Pooling | str | None = None,
     revision: str | None = None,
-) -> Encoder | PairScorer:
+) -> Encoder | PairScorer | Ensemble:
     """Write a model as a sentence-transformers folder with ``tertium.json``, and return it.
 
     Args:
@@ -28,8 +29,7 @@ def convert(
         revision: branch, tag or commit of a hub model.
     """
     folder = Path(output)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TertiumError(f"{folder} exists and is not empty. Name another folder, or remove it.")
+    check_new_folder(folder)
     model = load(source, pooling=pooling, revision=revision)
     model.save(folder)
     return model

@@ -11,6 +11,7 @@ from tertium.encoders import ENCODERS, Encoder
 from tertium.encoders.embedded import default_folder
 from tertium.encoders.weights import weights_file
 from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
+from tertium.inference.ensemble import Ensemble
 from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind, Pooling
@@ -31,7 +32,11 @@ class NamedModel:
 
 
 # What ``load`` returns, by the kind that ``tertium.json`` names.
-KINDS: dict[str, type[Encoder] | type[PairScorer]] = {**ENCODERS, Kind.PAIR: PairScorer}
+KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble]] = {
+    **ENCODERS,
+    Kind.PAIR: PairScorer,
+    Kind.ENSEMBLE: Ensemble,
+}
 
 # Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
 NAMES: dict[str, NamedModel] = {
@@ -52,7 +57,7 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
-) -> Encoder | PairScorer:
+) -> Encoder | PairScorer | Ensemble:
     """Load a model.
 
     Args:

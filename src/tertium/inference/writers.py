@@ -14,6 +14,7 @@ from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
+from tertium.inference.ensemble import Ensemble
 from tertium.inference.pair import PairScorer
 from tertium.progress import bar
 from tertium.types import TextPair
@@ -24,7 +25,7 @@ _WINDOW = 4096
 
 
 def write_vectors(
-    encoder: Encoder | PairScorer,
+    encoder: Encoder | PairScorer | Ensemble,
     texts: Callable[[], Iterable[str]],
     output: Path,
     *,
@@ -53,7 +54,9 @@ def write_vectors(
     return total
 
 
-def write_scores(scorer: Encoder | PairScorer, pairs: Iterable[TextPair], output: Path) -> int:
+def write_scores(
+    scorer: Encoder | PairScorer | Ensemble, pairs: Iterable[TextPair], output: Path
+) -> int:
     """Score ``pairs`` into a .tsv, .csv, .jsonl or .parquet file and return the row count."""
     writers: dict[str, Callable[[Path], contextlib.AbstractContextManager[_RowSink]]] = {
         ".tsv": _delimited_tsv,
@@ -90,7 +93,7 @@ class _RowSink(Protocol):
 
 
 def _blocks(
-    encoder: Encoder | PairScorer,
+    encoder: Encoder | PairScorer | Ensemble,
     texts: Iterable[str],
     done: Callable[[int], object],
     *,

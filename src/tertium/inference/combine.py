@@ -1,0 +1,43 @@
+"""Several models by name as one ensemble."""
+
+import os
+from collections.abc import Sequence
+
+from tertium.encoders import Encoder
+from tertium.errors import TertiumError
+from tertium.inference.ensemble import Ensemble, member_weights
+from tertium.inference.loading import load
+from tertium.types import Pooling
+
+__all__ = ["combine"]
+
+
+def combine(
+    models: Sequence[str | os.PathLike[str]],
+    *,
+    weight: float | None = None,
+    pooling: Pooling | str | None = None,
+    name: str | None = None,
+) -> Ensemble:
+    """The plain sum of models, or JTCSE-UC's weighted one.
+
+    Args:
+        models: whatever :func:`tertium.load` takes; a model that grades gives its encoder.
+        weight: of the last model; the sum of the others has the rest of 1 (default: the sum of
+            all).
+        pooling: use this pooling in all of them (default: each has its own).
+        name: what results call the ensemble (default: the names of its members).
+    """
+    if not models:
+        raise TertiumError("An ensemble needs at least one model.")
+    weights = member_weights(len(models), weight)
+    return Ensemble(
+        [_embedder(model, pooling) for model in models],
+        weights=weights,
+        name=name or " + ".join(map(str, models)),
+    )
+
+
+def _embedder(model: str | os.PathLike[str], pooling: Pooling | str | None) -> Encoder | Ensemble:
+    loaded = load(model, pooling=pooling)
+    return loaded if isinstance(loaded, Encoder | Ensemble) else loaded.encoder
