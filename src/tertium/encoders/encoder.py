@@ -31,7 +31,14 @@ from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, w
 from tertium.progress import bar
 from tertium.types import Encoded, Kind, Pooling, TextPair, Tokens
 
-__all__ = ["EncodeOptions", "Encoder", "Truncation", "TruncationWarning", "flat_pairs"]
+__all__ = [
+    "EncodeOptions",
+    "Encoder",
+    "Truncation",
+    "TruncationWarning",
+    "flat_pairs",
+    "valid_text",
+]
 
 Matrix = NDArray[np.float32]
 
@@ -436,12 +443,12 @@ class Encoder:
             return []
         limit = self.max_length
         ids: list[list[int]] = self.tokenizer(
-            [_valid(text) for text in texts], verbose=False, return_attention_mask=False
+            [valid_text(text) for text in texts], verbose=False, return_attention_mask=False
         )["input_ids"]
         long = [index for index, row in enumerate(ids) if len(row) > limit]
         if long:
             cut = self.tokenizer(
-                [_valid(texts[index]) for index in long], truncation=True, max_length=limit
+                [valid_text(texts[index]) for index in long], truncation=True, max_length=limit
             )["input_ids"]
             for index, row in zip(long, cut, strict=True):
                 ids[index] = row
@@ -510,7 +517,7 @@ def _checked(texts: Sequence[str], *, start: int = 0) -> list[str]:
     return texts
 
 
-def _valid(text: str) -> str:
+def valid_text(text: str) -> str:
     """``text`` with what UTF-8 cannot hold replaced by U+FFFD."""
     try:
         text.encode()
