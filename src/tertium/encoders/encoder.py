@@ -36,6 +36,7 @@ __all__ = [
     "Encoder",
     "Truncation",
     "TruncationWarning",
+    "evaluating",
     "flat_pairs",
     "valid_text",
 ]
@@ -222,7 +223,7 @@ class Encoder:
         config = self.backbone.config
         shape = (int(config.num_hidden_layers), n, int(config.num_attention_heads), width, width)
         maps = torch.zeros(shape, device=self.device, dtype=self.backbone.dtype)
-        with torch.no_grad(), _eval(self.model):
+        with torch.no_grad(), evaluating(self.model):
             for group in groups:
                 rows = torch.from_numpy(group).to(self.device)
                 longest = width if whole else max(int(lengths[group].max()), 1)
@@ -426,7 +427,7 @@ class Encoder:
         extra = self._prompt_features(prompt)
         batches = token_budget_batches(lengths, budget=budget)
         with (
-            _eval(self.model),
+            evaluating(self.model),
             bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,
         ):
             for batch in batches:
@@ -489,7 +490,7 @@ class Encoder:
 
 
 @contextlib.contextmanager
-def _eval(model: torch.nn.Module) -> Iterator[None]:
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode inside the block, whatever happens there."""
     was_training = model.training
     model.eval()
