@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["PADDING", "augment_states", "reweighting"]
+__all__ = ["PADDING", "augment_states", "condition_weights", "displaced_condition", "reweighting"]
 
 PADDING = -1  # segment of tokens that belong to neither sentence nor condition
 
@@ -42,3 +42,39 @@ def augment_states(
 ) -> Float[Tensor, "n t width"]:
     """Every head's reweighted states, side by side: ``width`` is heads times d (SEAVER, Eq. 4)."""
     return torch.einsum("nhqk,nkd->nqhd", weights, states).flatten(2)
+
+
+def displaced_condition(
+    segments: Int[Tensor, "n t"], place: Float[Tensor, " n"]
+) -> Int[Tensor, "n t"]:
+    """Segments in which other tokens stand for the condition: Rand-Aug of SEAVER, section 4.3.
+
+    As many tokens in a row as the condition has are called the condition, all others the sentences.
+    The attention between both is then a pair of sub-matrices that do not overlap, mirrored at the
+    diagonal, of the size of the real ones and anywhere else. The paper does not say how it draws
+    them.
+
+    Args:
+        segments: 0 for the sentences, 1 for the condition, ``PADDING`` for padding.
+        place: where the tokens are taken, from 0 (the first ones) to below 1 (the last ones).
+    """
+    real = segments != PADDING
+    wide = (segments == 1).sum(dim=1)
+    start = (place * (real.sum(dim=1) - wide + 1)).long()
+    places = torch.arange(segments.shape[1], device=segments.device)
+    inside = (places >= start[:, None]) & (places < (start + wide)[:, None])
+    return inside.long().masked_fill(~real, PADDING)
+
+
+def condition_weights(
+    attention: Float[Tensor, "n h t t"], segments: Int[Tensor, "n t"]
+) -> Float[Tensor, "n t"]:
+    """How much each token of the sentence attends to the condition; a row sums to 1.
+
+    The mean over heads of the attention that goes to the condition's tokens, within the sentence.
+    Without a condition all tokens weigh the same.
+    """
+    sentence = (segments == 0).to(attention.dtype)
+    towards = (attention.mean(dim=1) * (segments == 1)[:, None].to(attention.dtype)).sum(dim=-1)
+    weights = torch.where((segments == 1).any(dim=1, keepdim=True), towards, 1.0) * sentence
+    return weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-9)

@@ -1,8 +1,41 @@
-"""Heads: two embeddings to a score, and the projection that only training sees."""
+"""Heads: two embeddings or a triple to a score, and the projection that only training sees."""
 
+from collections.abc import Callable
+
+from tertium.heads.joint import (
+    ConditionalHead,
+    CrossHead,
+    ModelShape,
+    RandAugHead,
+    SeaverHead,
+)
 from tertium.heads.pair import CosineHead, PairHead, SiameseHead
 from tertium.heads.projection import Projection
+from tertium.heads.separate import BiHead, TriHead
 
-__all__ = ["HEADS", "CosineHead", "PairHead", "Projection", "SiameseHead"]
+__all__ = [
+    "CONDITIONAL_HEADS",
+    "HEADS",
+    "BiHead",
+    "ConditionalHead",
+    "CosineHead",
+    "CrossHead",
+    "ModelShape",
+    "PairHead",
+    "Projection",
+    "RandAugHead",
+    "SeaverHead",
+    "SiameseHead",
+    "TriHead",
+]
 
 HEADS: dict[str, type[PairHead]] = {"siamese": SiameseHead, "cosine": CosineHead}
+
+# Heads that compare two sentences under a condition.
+CONDITIONAL_HEADS: dict[str, Callable[..., ConditionalHead]] = {
+    "cross": CrossHead,
+    "seaver": SeaverHead,
+    "rand_aug": RandAugHead,
+    "bi": BiHead,
+    "tri": TriHead,
+}

@@ -10,7 +10,11 @@ from tertium.errors import TertiumError
 from tertium.functional.pooling import masked_mean
 from tertium.functional.reallocation import PADDING, augment_states, reweighting
 
-__all__ = ["Regressor", "SelfAugmentation"]
+__all__ = ["Gradient", "Learnable", "Positions", "Regressor", "SelfAugmentation"]
+
+Learnable = float | Literal["learned"]
+Gradient = Literal["states", "states_and_weights"]
+Positions = Literal["flatten", "mean", "cls"]
 
 
 class SelfAugmentation(nn.Module):
@@ -21,8 +25,9 @@ class SelfAugmentation(nn.Module):
     Args:
         dimension: width of a state.
         heads: attention heads of the layer.
-        alpha: weight of the states themselves.
-        temperature: inside the softmax of the weights.
+        alpha: weight of the states themselves, or ``learned``, which starts from 1.
+        temperature: inside the softmax of the weights; ``learned`` starts from 1 and stays
+            positive.
         gradient: let gradients reach the attention through the weights; the authors' code does not.
     """
 
@@ -31,16 +36,18 @@ class SelfAugmentation(nn.Module):
         *,
         dimension: int,
         heads: int,
-        alpha: float = 1.0,
-        temperature: float = 1.0,
-        gradient: Literal["states", "states_and_weights"] = "states",
+        alpha: Learnable = 1.0,
+        temperature: Learnable = 1.0,
+        gradient: Gradient = "states",
     ) -> None:
         super().__init__()
-        if not temperature > 0:
+        if temperature != "learned" and not temperature > 0:
             raise TertiumError(f"temperature must be positive, got {temperature}.")
         self.compressor = nn.Linear(heads * dimension, dimension)
-        self.alpha = alpha
-        self.temperature = temperature
+        self.alpha = nn.Parameter(torch.tensor(1.0)) if alpha == "learned" else alpha
+        learned = temperature == "learned"
+        self.log_temperature = nn.Parameter(torch.tensor(0.0)) if learned else None
+        self.fixed_temperature = 1.0 if temperature == "learned" else temperature
         self.gradient = gradient
 
     def forward(
@@ -50,11 +57,18 @@ class SelfAugmentation(nn.Module):
         segments: Int[Tensor, "n t"],
     ) -> Float[Tensor, "n t d"]:
         """The augmented states."""
-        weights = reweighting(attention, segments, temperature=self.temperature)
         if self.gradient == "states":
-            weights = weights.detach()
+            attention = attention.detach()
+        weights = reweighting(attention, segments, temperature=self.temperature)
         augmented: Tensor = self.compressor(augment_states(states, weights)) + self.alpha * states
         return augmented
+
+    @property
+    def temperature(self) -> float | Float[Tensor, ""]:
+        """What divides the products inside the softmax."""
+        if self.log_temperature is None:
+            return self.fixed_temperature
+        return self.log_temperature.exp()
 
 
 class Regressor(nn.Module):
@@ -73,7 +87,7 @@ class Regressor(nn.Module):
         self,
         *,
         dimension: int,
-        pooling: Literal["flatten", "mean", "cls"] = "flatten",
+        pooling: Positions = "flatten",
         length: int = 128,
         dropout: float = 0.1,
         activation: nn.Module | None = None,

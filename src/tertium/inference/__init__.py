@@ -1,7 +1,8 @@
 """Models in use: loading by name or path, nothing that needs gradients."""
 
+from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.loading import NAMES, load, resolve
 from tertium.inference.pair import PairScorer
 
-__all__ = ["NAMES", "Ensemble", "PairScorer", "load", "resolve"]
+__all__ = ["NAMES", "ConditionalScorer", "Ensemble", "PairScorer", "load", "resolve"]

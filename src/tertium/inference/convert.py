@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tertium.encoders import Encoder
 from tertium.files import check_new_folder
+from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.loading import load
 from tertium.inference.pair import PairScorer
@@ -19,7 +20,7 @@ def convert(
     *,
     pooling: Pooling | str | None = None,
     revision: str | None = None,
-) -> Encoder | PairScorer | Ensemble:
+) -> Encoder | PairScorer | Ensemble | ConditionalScorer:
     """Write a model as a sentence-transformers folder with ``tertium.json``, and return it.
 
     Args:

@@ -11,6 +11,7 @@ from tertium.encoders import ENCODERS, Encoder
 from tertium.encoders.embedded import default_folder
 from tertium.encoders.weights import weights_file
 from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
+from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
@@ -32,9 +33,12 @@ class NamedModel:
 
 
 # What ``load`` returns, by the kind that ``tertium.json`` names.
-KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble]] = {
+KINDS: dict[
+    str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[ConditionalScorer]
+] = {
     **ENCODERS,
     Kind.PAIR: PairScorer,
+    Kind.CONDITIONAL: ConditionalScorer,
     Kind.ENSEMBLE: Ensemble,
 }
 
@@ -57,7 +61,7 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
-) -> Encoder | PairScorer | Ensemble:
+) -> Encoder | PairScorer | Ensemble | ConditionalScorer:
     """Load a model.
 
     Args:
@@ -91,7 +95,8 @@ def load(
     base = manifest.details.get("base") if manifest else None
     try:
         if base is not None:
-            return PairScorer.load_adapter(folder, resolve(base), **options)
+            adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
+            return adapted.load_adapter(folder, resolve(base), **options)
         return KINDS[kind].load(folder, **options)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]

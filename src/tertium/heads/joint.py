@@ -1,0 +1,261 @@
+"""Heads on one sequence of two sentences and a condition: cross-encoder, SEAVER, Rand-Aug."""
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+
+from tertium.errors import TertiumError
+from tertium.functional.reallocation import PADDING, displaced_condition
+from tertium.heads.conditional import (
+    Gradient,
+    Learnable,
+    Positions,
+    Regressor,
+    SelfAugmentation,
+)
+from tertium.types import Compared, Encoded
+
+__all__ = ["ConditionalHead", "CrossHead", "ModelShape", "RandAugHead", "SeaverHead"]
+
+Layers = Literal["last", "mix"]
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What a model tells a head.
+
+    Attributes:
+        dimension: width of a token's state.
+        embedding: width of a sentence vector.
+        heads: attention heads of a layer.
+        depth: layers.
+        activation: as the model's configuration names it.
+    """
+
+    dimension: int
+    embedding: int
+    heads: int
+    depth: int
+    activation: str = "gelu"
+
+    def activate(self) -> nn.Module:
+        """A fresh module of the model's activation."""
+        module: nn.Module = ACT2FN[self.activation]
+        return module
+
+
+class ConditionalHead(nn.Module, ABC):
+    """Encoded sequences of a batch of triples to a similarity of each.
+
+    Attributes:
+        kind: its name in recipes and saved models.
+        width: the one length it reads, or None for any.
+    """
+
+    kind: ClassVar[str]
+    width: int | None = None
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__()
+        self._settings = settings
+
+    @property
+    @abstractmethod
+    def sequences(self) -> tuple[tuple[int, ...], ...]:
+        """Which texts each sequence has: 0 and 1 are the sentences, 2 is the condition."""
+
+    @property
+    def attention_layers(self) -> tuple[int, ...]:
+        """Layers whose attention it looks at; none by default."""
+        return ()
+
+    @abstractmethod
+    def forward(self, sides: Sequence[Encoded]) -> Compared:
+        """The similarity, from one encoded batch per sequence."""
+
+    def config(self) -> dict[str, Any]:
+        """Arguments that build this head again, ``kind`` included."""
+        return {"kind": self.kind, **self._settings}
+
+
+class CrossHead(ConditionalHead):
+    """The plain cross-encoder: a regressor on the states of one sequence.
+
+    Args:
+        shape: of the model.
+        regressor: ``cls`` reads the first token, ``mean`` all of them, ``flatten`` every position
+            of a fixed length as the paper does.
+        length: positions, for ``flatten``.
+        dropout: before the regressor's first map.
+        seed: of the initial weights.
+    """
+
+    kind: ClassVar[str] = "cross"
+
+    def __init__(
+        self,
+        shape: ModelShape,
+        *,
+        regressor: Positions = "cls",
+        length: int = 128,
+        dropout: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__({"regressor": regressor, "length": length, "dropout": dropout})
+        self.width = _fixed(regressor, length)
+        with seeded(seed):
+            self.regressor = _regressor(shape, regressor, length, dropout)
+
+    @property
+    def sequences(self) -> tuple[tuple[int, ...], ...]:
+        """One: both sentences and the condition."""
+        return ((0, 1, 2),)
+
+    def forward(self, sides: Sequence[Encoded]) -> Compared:
+        """The regressor's score."""
+        (side,) = sides
+        return Compared(self.regressor(side.tokens, segments_of(side)).squeeze(1))
+
+
+class SeaverHead(ConditionalHead):
+    """SEAVER: states augmented by reallocated attention, then a regressor.
+
+    Beyond the paper: a learned ``alpha``, a ``temperature`` in the softmax, and a learned mix of
+    all layers' attention, which its authors name as future work.
+
+    Args:
+        shape: of the model.
+        alpha: weight of the states themselves, or ``learned``.
+        temperature: inside the softmax of the weights, or ``learned``; the paper's is 1.
+        layers: attention of the ``last`` layer, or a learned ``mix`` of all.
+        gradient: whether gradients reach the attention through the weights.
+        regressor: as for :class:`CrossHead`.
+        length: likewise.
+        dropout: likewise.
+        seed: of the initial weights.
+    """
+
+    kind: ClassVar[str] = "seaver"
+
+    def __init__(
+        self,
+        shape: ModelShape,
+        *,
+        alpha: Learnable = 1.0,
+        temperature: Learnable = 1.0,
+        layers: Layers = "last",
+        gradient: Gradient = "states",
+        regressor: Positions = "mean",
+        length: int = 128,
+        dropout: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            {
+                "alpha": alpha,
+                "temperature": temperature,
+                "layers": layers,
+                "gradient": gradient,
+                "regressor": regressor,
+                "length": length,
+                "dropout": dropout,
+            }
+        )
+        self.width = _fixed(regressor, length)
+        with seeded(seed):
+            self.augmentation = SelfAugmentation(
+                dimension=shape.dimension,
+                heads=shape.heads,
+                alpha=alpha,
+                temperature=temperature,
+                gradient=gradient,
+            )
+            self.regressor = _regressor(shape, regressor, length, dropout)
+        self.mix = nn.Parameter(torch.zeros(shape.depth)) if layers == "mix" else None
+
+    @property
+    def sequences(self) -> tuple[tuple[int, ...], ...]:
+        """One: both sentences and the condition."""
+        return ((0, 1, 2),)
+
+    @property
+    def attention_layers(self) -> tuple[int, ...]:
+        """The last layer, or all of them."""
+        return (-1,) if self.mix is None else tuple(range(len(self.mix)))
+
+    def forward(self, sides: Sequence[Encoded]) -> Compared:
+        """The regressor's score of the augmented states."""
+        (side,) = sides
+        segments = segments_of(side)
+        augmented = self.augmentation(side.tokens, self.attention(side), self.pieces(segments))
+        return Compared(self.regressor(augmented, segments).squeeze(1))
+
+    def attention(self, side: Encoded) -> Float[Tensor, "n h t t"]:
+        """The attention that is reallocated: of one layer, or mixed with weights that sum to 1."""
+        if side.attention is None:
+            raise TertiumError(
+                f"{self.kind} needs the attention of layers {self.attention_layers}."
+            )
+        if self.mix is None:
+            return side.attention[-1]
+        return torch.einsum("l,lnhqk->nhqk", self.mix.softmax(dim=0), side.attention)
+
+    def pieces(self, segments: Int[Tensor, "n t"]) -> Int[Tensor, "n t"]:
+        """What counts as sentences and as condition: what is."""
+        return segments
+
+
+class RandAugHead(SeaverHead):
+    """Rand-Aug: SEAVER with other tokens in the condition's part; SEAVER, section 4.3.
+
+    In training the tokens are drawn anew in every pass; in use they follow from the lengths of the
+    texts, so that a triple always has the same score.
+    """
+
+    kind: ClassVar[str] = "rand_aug"
+
+    def pieces(self, segments: Int[Tensor, "n t"]) -> Int[Tensor, "n t"]:
+        """As many tokens as the condition has, from anywhere."""
+        if self.training:
+            place = torch.rand(len(segments), device=segments.device)
+        else:
+            real, wide = (segments != PADDING).sum(dim=1), (segments == 1).sum(dim=1)
+            place = ((real * 31 + wide).double() * _GOLDEN).frac().float()
+        return displaced_condition(segments, place)
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Fresh weights inside the block depend on the seed alone, and nothing outside on them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def segments_of(side: Encoded) -> Int[Tensor, "n t"]:
+    """The segments of a side that must have them."""
+    if side.segments is None:
+        raise TertiumError("A conditional head needs to know where the condition is.")
+    return side.segments
+
+
+def _fixed(regressor: Positions, length: int) -> int | None:
+    return length if regressor == "flatten" else None
+
+
+def _regressor(shape: ModelShape, pooling: Positions, length: int, dropout: float) -> Regressor:
+    return Regressor(
+        dimension=shape.dimension,
+        pooling=pooling,
+        length=length,
+        dropout=dropout,
+        activation=shape.activate(),
+    )

@@ -1,0 +1,242 @@
+"""A conditional scorer: how alike are two sentences in a given respect, on the scale of labels."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tertium.data.labels import OrderedLabels
+from tertium.encoders import Encoder
+from tertium.encoders.adapter import ADAPTER, apply_adapter
+from tertium.encoders.batching import token_budget_batches
+from tertium.encoders.conditional import ConditionalModel
+from tertium.encoders.encoder import Truncation, evaluating
+from tertium.encoders.triples import (
+    BlankConditionWarning,
+    JoinedIds,
+    TripleTruncation,
+    checked_triples,
+)
+from tertium.errors import TertiumError
+from tertium.files import atomic_folder
+from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape
+from tertium.inference.cross_encoder import write_cross_encoder
+from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
+from tertium.progress import bar
+from tertium.types import Kind, Pooling, TextTriple
+
+__all__ = ["ConditionalScorer", "Order", "model_shape"]
+
+Order = Literal["given", "both"]
+
+_HEAD = "head.safetensors"
+_ENCODER = "encoder"
+_TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a processor's caches
+_ACCELERATOR_BUDGET = 32_768
+
+
+class ConditionalScorer:
+    """Similarity of two sentences under a condition: ``score([(s1, s2, condition), …])``.
+
+    Args:
+        encoder: backbone, tokenizer and pooling.
+        head: a key of ``CONDITIONAL_HEADS``, built.
+        labels: the scale of scores.
+    """
+
+    def __init__(self, encoder: Encoder, head: ConditionalHead, labels: OrderedLabels) -> None:
+        self.encoder = encoder
+        self.head = head
+        self.labels = labels
+        self.model = ConditionalModel(encoder, head)
+
+    @classmethod
+    def load(cls, folder: Path, **options: Any) -> "ConditionalScorer":
+        """Load a folder of kind ``conditional``; takes the options of :meth:`Encoder.load`."""
+        manifest = _manifest(folder)
+        encoder = Encoder.load(folder / _ENCODER, **_options(options, manifest))
+        encoder.training_data = manifest.training_data
+        return cls._attach(encoder, folder, manifest)
+
+    @classmethod
+    def load_adapter(cls, folder: Path, base: Path, **options: Any) -> "ConditionalScorer":
+        """Load what :meth:`save_adapter` saved, onto the model in the folder ``base``."""
+        manifest = _manifest(folder)
+        encoder = Encoder.load(base, **_options(options, manifest))
+        if manifest.pooling is not None:
+            normalize = manifest.details.get("normalize")
+            encoder = encoder.with_pooling(manifest.pooling, normalize=normalize)
+        apply_adapter(encoder.backbone, load_file(folder / ADAPTER))
+        encoder.training_data = manifest.training_data
+        return cls._attach(encoder, folder, manifest)
+
+    @classmethod
+    def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest) -> "ConditionalScorer":
+        config = dict(manifest.details["head"])
+        head = CONDITIONAL_HEADS[config.pop("kind")](model_shape(encoder), **config)
+        weights = {name: tensor.float() for name, tensor in load_file(folder / _HEAD).items()}
+        try:
+            head.load_state_dict(weights)
+        except RuntimeError as error:
+            raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
+        labels = OrderedLabels(**manifest.details["labels"])
+        return cls(encoder, head.to(encoder.device), labels)
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        return self.encoder.name
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """The encoder's pooling."""
+        return self.encoder.pooling
+
+    @property
+    def training_data(self) -> tuple[TrainingData, ...]:
+        """What the model has seen."""
+        return self.encoder.training_data
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest label."""
+        return self.labels.low, self.labels.high
+
+    def score(
+        self,
+        triples: Iterable[TextTriple],
+        *,
+        order: Order = "given",
+        progress: bool | None = None,
+        truncation: Truncation | None = None,
+    ) -> NDArray[np.float32]:
+        """Similarity of each triple, within the scale, in input order.
+
+        Each distinct triple is scored once, in batches of like length. A blank condition is left
+        out and the sentences are compared without one, which one warning per call reports; an empty
+        sentence is the model's special tokens alone. What exceeds the model's length is cut, the
+        longer sentence first; the condition stays.
+
+        Args:
+            triples: two sentences and a condition each.
+            order: a cross-encoder may answer differently when the sentences change places;
+                ``both`` gives the mean of both answers. Bi- and tri-encoders do not care.
+            progress: show a bar; by default on a terminal, after two seconds.
+            truncation: count cut triples here instead of warning, for a report over several calls.
+        """
+        checked = checked_triples(triples)
+        blank = sum(1 for triple in checked if not triple[2].strip())
+        if blank:
+            warnings.warn(
+                f"{blank} of {len(checked)} triples have no condition; their sentences were "
+                "compared without one.",
+                BlankConditionWarning,
+                stacklevel=2,
+            )
+        asked = [*checked, *((b, a, c) for a, b, c in checked)] if order == "both" else checked
+        places: dict[TextTriple, int] = {}
+        at = [places.setdefault(triple, len(places)) for triple in asked]
+        counted = TripleTruncation() if truncation is None else truncation
+        found = self._score(list(places), progress=progress, truncation=counted)[at]
+        if truncation is None:
+            counted.report()
+        return found if order == "given" else found.reshape(2, len(checked)).mean(axis=0)
+
+    def save(self, folder: Path | str) -> None:
+        """Save whole: the encoder as a sentence-transformers folder, head and manifest beside it.
+
+        A head on one sequence also makes the folder a ``CrossEncoder`` of sentence-transformers.
+        """
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            (temporary / _ENCODER).mkdir()
+            self.encoder.save(temporary / _ENCODER)
+            save_file(self.head.state_dict(), temporary / _HEAD)
+            if len(self.head.sequences) == 1:
+                write_cross_encoder(temporary)
+            write_manifest(temporary, self._manifest())
+
+    def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
+        """Save only what differs from the model ``base``, in half precision."""
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            save_file(adapter, temporary / ADAPTER)
+            halved = {name: tensor.half() for name, tensor in self.head.state_dict().items()}
+            save_file(halved, temporary / _HEAD)
+            details = {"base": base, "normalize": self.encoder.normalizes}
+            write_manifest(temporary, self._manifest(**details))
+
+    def _manifest(self, **details: Any) -> Manifest:
+        low, high = self.scale
+        return Manifest(
+            kind=Kind.CONDITIONAL,
+            pooling=self.pooling,
+            scale=self.scale,
+            training_data=self.training_data,
+            details={
+                "head": self.head.config(),
+                "labels": {"low": low, "high": high, "step": self.labels.step},
+                "max_length": self.encoder.max_length,
+                **details,
+            },
+        )
+
+    @torch.inference_mode()
+    def _score(
+        self, triples: list[TextTriple], *, progress: bool | None, truncation: Truncation
+    ) -> NDArray[np.float32]:
+        rows = self.model.sequences(triples)
+        scores = torch.empty(len(rows))
+        with (
+            evaluating(self.model),
+            bar(total=len(rows), label="scoring", unit="triple", show=progress) as shown,
+        ):
+            for batch in self._batches(rows):
+                features = self.model.features([rows[at] for at in batch])
+                scores[torch.from_numpy(batch)] = self.model(features).score.float().cpu()
+                shown.update(len(batch))
+        cut = sum(1 for row in rows if any(sequence.cut for sequence in row))
+        limit = self.model.joiner.max_length
+        truncation.add(cut=cut, texts=len(rows), limit=limit)
+        low, high = self.scale
+        return np.asarray((low + (high - low) * scores).clamp(low, high).numpy())
+
+    def _batches(self, rows: Sequence[tuple[JoinedIds, ...]]) -> Iterator[np.ndarray]:
+        """Triples of like length together; the longest sequence of a triple counts for all."""
+        sequences = len(self.head.sequences)
+        width = self.head.width
+        longest = [width or max(len(sequence.ids) for sequence in row) for row in rows]
+        budget = _TOKEN_BUDGETS.get(self.encoder.device.type, _ACCELERATOR_BUDGET)
+        lengths = np.array(longest, dtype=int) * sequences
+        yield from token_budget_batches(lengths, budget=budget)
+
+
+def model_shape(encoder: Encoder) -> ModelShape:
+    """What heads must know of a model."""
+    config = encoder.backbone.config
+    return ModelShape(
+        dimension=int(config.hidden_size),
+        embedding=encoder.dimension,
+        heads=int(config.num_attention_heads),
+        depth=int(config.num_hidden_layers),
+        activation=str(getattr(config, "hidden_act", "gelu")),
+    )
+
+
+def _manifest(folder: Path) -> Manifest:
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.kind is not Kind.CONDITIONAL:
+        raise TertiumError(f"{folder} holds no conditional scorer.")
+    return manifest
+
+
+def _options(options: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
+    """What a conditional model was trained with stays, but for its length."""
+    if options.get("pooling") is not None:
+        raise TertiumError("A conditional model keeps the pooling it was trained with.")
+    length = options.get("max_length") or manifest.details.get("max_length")
+    return {**options, "pooling": None, "max_length": length}
