@@ -8,6 +8,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tertium.registration import register_architectures
+
 if TYPE_CHECKING:
     from tertium.encoders import Encoder
     from tertium.errors import TertiumError
@@ -25,6 +27,8 @@ _HOMES = {
     "evaluate": "tertium.recipes",
     "load": "tertium.inference",
 }
+
+register_architectures()
 
 
 def __getattr__(name: str) -> Any:

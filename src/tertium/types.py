@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,7 +12,9 @@ from torch import Tensor
 from tertium.errors import TertiumError
 
 __all__ = [
+    "Branch",
     "Compared",
+    "Crossing",
     "Embedder",
     "Encoded",
     "Kind",
@@ -23,12 +25,14 @@ __all__ = [
     "TextPair",
     "TextTriple",
     "Tokens",
+    "Towers",
     "TripleScorer",
     "ViewPair",
 ]
 
 TextPair = tuple[str, str]
 TextTriple = tuple[str, str, str]  # two sentences, and the respect in which to compare them
+Branch = Literal["side", "stream"]
 
 
 class Pooling(StrEnum):
@@ -118,6 +122,36 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """Where and how two towers cross; see :mod:`tertium.encoders.cross_attention`.
+
+    Attributes:
+        count: how many layers have cross attention.
+        branch: ``side`` starts each from the main streams, ``stream`` from the one before.
+    """
+
+    count: int
+    branch: Branch
+
+
+@dataclass(frozen=True)
+class Towers:
+    """What two towers make of two views of the same sentences; each tensor ``[tower, view, ...]``.
+
+    Attributes:
+        cls: last hidden states of the first token.
+        pooled: the same through the backbones' own poolers, or None where they have none.
+        crossed: the first token after cross attention, or None where nobody asked for it.
+        asks: which tower is compared with the other in this batch: 0 or 1.
+    """
+
+    cls: Float[Tensor, "2 2 n d"]
+    pooled: Float[Tensor, "2 2 n d"] | None = None
+    crossed: Float[Tensor, "2 2 n d"] | None = None
+    asks: int = 0
+
+
+@dataclass(frozen=True)
 class ViewPair:
     """Two encoded sides of a batch, and what else the batch has.
 
@@ -129,6 +163,7 @@ class ViewPair:
         masked: the same sentences with tokens hidden, where an objective asked for that.
         sources: where each token of the second view stands in the first; None if in the same place.
         queue: embeddings of earlier batches, as further negatives.
+        towers: both towers apart, where an objective asked for that.
     """
 
     first: Encoded
@@ -138,6 +173,7 @@ class ViewPair:
     masked: Masked | None = None
     sources: Int[Tensor, "n t"] | None = None
     queue: Float[Tensor, "q d"] | None = None
+    towers: Towers | None = None
 
     @property
     def targets(self) -> Float[Tensor, " n"]:

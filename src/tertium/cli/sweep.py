@@ -14,6 +14,9 @@ def sweep(
     output: Path = typer.Option(..., "--output", "-o", help="Folder for all runs."),
     data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
     jobs: int = typer.Option(1, min=1, help="Runs at a time, each in a process of its own."),
+    settings: list[str] = typer.Option(
+        [], "--set", help="Replace a setting of every run, as a.b=value; may be repeated."
+    ),
     keep_models: bool = typer.Option(False, help="Keep every run's weights."),
     as_json: bool = JSON,
 ) -> None:
@@ -23,7 +26,9 @@ def sweep(
     """
     from tertium.recipes.sweep import run_sweep
 
-    table = run_sweep(file, output, data=data, jobs=jobs, keep_models=keep_models, say=note)
+    table = run_sweep(
+        file, output, data=data, jobs=jobs, keep_models=keep_models, overrides=settings, say=note
+    )
     if as_json:
         emit(table.to_json())
     else:

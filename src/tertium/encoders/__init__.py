@@ -1,8 +1,9 @@
 """Text to vectors: the one place where a backbone is loaded."""
 
 from tertium.encoders.encoder import Encoder
+from tertium.types import Kind
 
 __all__ = ["ENCODERS", "Encoder"]
 
 # Encoder classes by the kind that ``tertium.json`` names.
-ENCODERS: dict[str, type[Encoder]] = {"encoder": Encoder}
+ENCODERS: dict[str, type[Encoder]] = {Kind.ENCODER: Encoder, Kind.TWIN: Encoder}

@@ -11,6 +11,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 
 __all__ = ["attention_maps", "capture_attention"]
@@ -34,6 +35,8 @@ def capture_attention(
     The weights are those before dropout; rows of real tokens sum to 1 and padded keys get
     exactly 0. The dictionary is filled by each forward pass inside the block.
     """
+    if isinstance(backbone, TwinModel):
+        raise TertiumError("A twin has the attention of two towers: ask one of them.")
     depth = int(backbone.config.num_hidden_layers)
     wanted = frozenset(layer % depth for layer in layers if -depth <= layer < depth)
     if len(wanted) != len(set(layers)):

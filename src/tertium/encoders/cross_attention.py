@@ -1,7 +1,7 @@
 """JTCSE's cross attention: one tower's attention map weighs the other tower's values."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
 from tertium.errors import TertiumError
+from tertium.types import Branch
 
 __all__ = ["cross_branches", "cross_layer", "cross_layers"]
 
@@ -35,8 +36,9 @@ def cross_branches(
     mask: Int[Tensor, "n t"],
     *,
     layers: Sequence[int],
-    branch: Literal["side", "stream"] = "stream",
-) -> tuple[Float[Tensor, "n t d"], Float[Tensor, "n t d"]]:
+    branch: Branch = "stream",
+    cls_only: bool = False,
+) -> tuple[Float[Tensor, "n rows d"], Float[Tensor, "n rows d"]]:
     """Both towers' branch outputs at the last cross-attention layer; the main streams stay alone.
 
     Args:
@@ -47,6 +49,7 @@ def cross_branches(
         layers: layers with cross attention, counted from 1, ascending.
         branch: ``side`` starts each such layer from the main streams, so that only the last one
             matters; ``stream`` carries the branch on through the ordinary layers to the next one.
+        cls_only: compute the last layer for the first token alone, the only row JTCSE looks at.
     """
     own, other = _layers(first), _layers(second)
     if len(own) != len(other) or first.config.hidden_size != second.config.hidden_size:
@@ -59,10 +62,11 @@ def cross_branches(
     start = (layers[-1] if branch == "side" else layers[0]) - 1
     one, two = states[0][start], states[1][start]
     for layer in range(start, layers[-1]):
+        rows = 1 if cls_only and layer + 1 == layers[-1] else None
         if layer + 1 in layers:
             one, two = (
-                cross_layer(own[layer], other[layer], one, two, allowed),
-                cross_layer(other[layer], own[layer], two, one, allowed),
+                cross_layer(own[layer], other[layer], one, two, allowed, rows=rows),
+                cross_layer(other[layer], own[layer], two, one, allowed, rows=rows),
             )
         else:
             one = cross_layer(own[layer], own[layer], one, one, allowed)
@@ -76,7 +80,9 @@ def cross_layer(
     states: Float[Tensor, "n t d"],
     other_states: Float[Tensor, "n t d"],
     allowed: Tensor,
-) -> Float[Tensor, "n t d"]:
+    *,
+    rows: int | None = None,
+) -> Float[Tensor, "n rows d"]:
     """One encoder layer whose values come from another layer: JTCSE, Eq. 8 to 10.
 
     With a layer and its states as ``other`` too this is the ordinary layer. No new weights.
@@ -87,6 +93,7 @@ def cross_layer(
         states: input of ``own``.
         other_states: input of ``other``.
         allowed: which keys may be attended to, broadcast over heads and queries.
+        rows: only so many first tokens are asked for; None for all.
     """
     attention = own.attention.self
     heads = attention.num_attention_heads
@@ -94,15 +101,16 @@ def cross_layer(
     def split(tensor: Tensor) -> Tensor:
         return tensor.view(*tensor.shape[:2], heads, -1).transpose(1, 2)
 
+    asked = states[:, :rows]
     context = scaled_dot_product_attention(
-        split(attention.query(states)),
+        split(attention.query(asked)),
         split(attention.key(states)),
         split(other.attention.self.value(other_states)),
         attn_mask=allowed,
         dropout_p=attention.dropout.p if own.training else 0.0,
     )
-    joined = context.transpose(1, 2).reshape(states.shape)
-    attended = own.attention.output(joined, states)
+    joined = context.transpose(1, 2).reshape(asked.shape)
+    attended = own.attention.output(joined, asked)
     output: Tensor = own.output(own.intermediate(attended), attended)
     return output
 

@@ -22,6 +22,7 @@ from tertium.encoders.contrastive import default_pooling
 from tertium.encoders.layout import check_layout
 from tertium.encoders.pooling import infer_pooling, pooling_modules
 from tertium.encoders.quiet import quiet
+from tertium.encoders.twin import TwinModel
 from tertium.encoders.weights import read_options
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_folder
@@ -395,7 +396,7 @@ class Encoder:
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.write(temporary)
             manifest = Manifest(
-                kind=Kind.ENCODER,
+                kind=Kind.TWIN if isinstance(self.backbone, TwinModel) else Kind.ENCODER,
                 pooling=self.pooling,
                 scale=self.scale,
                 training_data=self.training_data,

@@ -10,6 +10,15 @@ from tertium.errors import TertiumError
 
 __all__ = ["TwinConfig", "TwinModel", "twin_of"]
 
+# What others read from a backbone's configuration; both towers have the same.
+_SHARED = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "vocab_size",
+    "max_position_embeddings",
+)
+
 
 class TwinConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
     """The configurations of both towers."""
@@ -24,7 +33,7 @@ class TwinConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
     ) -> None:
         self.first = first or {}
         self.second = second or {}
-        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
+        for name in _SHARED:
             setattr(self, name, self.first.get(name))
         options.setdefault("pad_token_id", self.first.get("pad_token_id"))
         super().__init__(**options)
@@ -63,10 +72,21 @@ class TwinModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         attention_mask: Tensor | None = None,
         **options: Any,
     ) -> BaseModelOutput:
-        """The sum of both towers' last hidden states; cross attention is not run."""
-        one = self.first(input_ids=input_ids, attention_mask=attention_mask)
-        two = self.second(input_ids=input_ids, attention_mask=attention_mask)
-        return BaseModelOutput(last_hidden_state=one.last_hidden_state + two.last_hidden_state)
+        """The sum of both towers' hidden states; cross attention is not run."""
+        one, two = (
+            tower(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                output_hidden_states=self.config.output_hidden_states,
+            )
+            for tower in (self.first, self.second)
+        )
+        states = None
+        if self.config.output_hidden_states:
+            states = tuple(a + b for a, b in zip(one.hidden_states, two.hidden_states, strict=True))
+        return BaseModelOutput(
+            last_hidden_state=one.last_hidden_state + two.last_hidden_state, hidden_states=states
+        )
 
     def _init_weights(self, module: Any) -> None:
         """The towers initialise themselves."""
@@ -74,7 +94,7 @@ class TwinModel(PreTrainedModel):  # type: ignore[no-untyped-call]
 
 def twin_of(first: PreTrainedModel, second: PreTrainedModel) -> TwinModel:
     """A twin with the weights of two backbones of the same shape and vocabulary."""
-    for name in ("hidden_size", "num_hidden_layers", "vocab_size"):
+    for name in _SHARED:
         one, two = getattr(first.config, name), getattr(second.config, name)
         if one != two:
             raise TertiumError(f"Two towers need the same {name}: {one} and {two}.")

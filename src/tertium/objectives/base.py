@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tertium.errors import TertiumError
-from tertium.types import Term, ViewPair
+from tertium.types import Crossing, Term, ViewPair
 
 __all__ = ["NonFiniteLossError", "Objective", "reduce_terms"]
 
@@ -23,13 +23,17 @@ class Objective(nn.Module, ABC):
         in_batch: other examples of the batch are its negatives, so that several processes must
             exchange their embeddings.
         two_encoders: the first view comes from an independent copy of the encoder.
+        two_towers: it looks at the towers of a twin, each for itself.
         anchor_stride: only every so many-th example is needed as first view.
+        crossing: the cross attention between two towers that it looks at, or None.
         mask_probability: share of tokens to hide in a further pass, or None for no such pass.
     """
 
     in_batch: ClassVar[bool] = False
     two_encoders: ClassVar[bool] = False
+    two_towers: ClassVar[bool] = False
     anchor_stride: int = 1
+    crossing: Crossing | None = None
     mask_probability: float | None = None
 
     @abstractmethod

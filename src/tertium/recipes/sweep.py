@@ -111,8 +111,8 @@ def sweep_names() -> list[str]:
     return sorted(path.stem.removeprefix("sweep-") for path in _FOLDER.glob("sweep-*.yaml"))
 
 
-def read_sweep(name: str) -> Sweep:
-    """A sweep by name or file, every run's recipe checked."""
+def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
+    """A sweep by name or file, every run's recipe checked, with further settings of every run."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         if name not in sweep_names():
@@ -130,6 +130,7 @@ def read_sweep(name: str) -> Sweep:
             for e in error.errors()
         ]
         raise RecipeError(f"The sweep '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error
+    found = found.model_copy(update={"set": (*found.set, *overrides)})
     for variant in found.variants():
         read_recipe(variant.recipe or found.recipe, overrides=[*found.set, *variant.set])
     return found
@@ -142,6 +143,7 @@ def run_sweep(
     data: Path | None = None,
     jobs: int = 1,
     keep_models: bool = False,
+    overrides: Sequence[str] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> SweepTable:
     """Run what is not finished yet, and return the table of all.
@@ -149,12 +151,13 @@ def run_sweep(
     Args:
         name: a sweep's name or file.
         output: one folder per run goes in here.
+        overrides: ``a.b=c`` settings of every run, on top of the sweep's own.
         data: benchmark folder.
         jobs: runs at a time; each gets its share of the cores.
         keep_models: keep weights; figures, recipes and logs are always kept.
         say: hears what happens.
     """
-    found = read_sweep(name)
+    found = read_sweep(name, overrides=overrides)
     table = run_all(found, output, data=data, jobs=jobs, keep_models=keep_models, say=say)
     with atomic_path(output / "table.md") as temporary:
         temporary.write_text(str(table) + "\n", encoding="utf-8")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, distributed
 
-from tertium.types import Encoded, ViewPair
+from tertium.types import Encoded, Towers, ViewPair
 
 __all__ = ["gather_views"]
 
@@ -25,11 +25,25 @@ def gather_views(views: ViewPair) -> ViewPair:
         first=_gather(views.first),
         second=_gather(views.second),
         negatives=None if views.negatives is None else _gather(views.negatives),
+        towers=None if views.towers is None else _gather_towers(views.towers),
     )
 
 
 def _gather(encoded: Encoded) -> Encoded:
+    return replace(encoded, embedding=_joined(encoded.embedding, dim=0))
+
+
+def _gather_towers(towers: Towers) -> Towers:
+    return Towers(
+        cls=_joined(towers.cls, dim=2),
+        pooled=None if towers.pooled is None else _joined(towers.pooled, dim=2),
+        crossed=None if towers.crossed is None else _joined(towers.crossed, dim=2),
+        asks=towers.asks,
+    )
+
+
+def _joined(tensor: Tensor, *, dim: int) -> Tensor:
     from torch.distributed.nn.functional import all_gather
 
-    parts: tuple[Tensor, ...] = all_gather(encoded.embedding.contiguous())  # type: ignore[no-untyped-call]
-    return replace(encoded, embedding=torch.cat(list(parts)))
+    parts: tuple[Tensor, ...] = all_gather(tensor.contiguous())  # type: ignore[no-untyped-call]
+    return torch.cat(list(parts), dim=dim)

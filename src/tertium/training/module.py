@@ -8,12 +8,14 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from tertium.encoders import Encoder
+from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 from tertium.heads import Projection
 from tertium.objectives import Objective
 from tertium.training.gather import gather_views
 from tertium.training.momentum import MomentumQueue
 from tertium.training.passes import encode_tokens
+from tertium.training.twins import encode_towers
 from tertium.training.vocabulary import read_vocabulary
 from tertium.types import Encoded, Masked, Tokens, ViewPair
 from tertium.views import View
@@ -77,6 +79,8 @@ class TrainingModule(nn.Module):
         depth = int(encoder.backbone.config.num_hidden_layers)
         self._layers = sorted({layer for part in parts for layer in part.attention_layers(depth)})
         self._hidden = next((p.mask_probability for p in parts if p.mask_probability), None)
+        self._crossing = next((p.crossing for p in parts if p.crossing is not None), None)
+        self._apart = any(part.two_towers for part in parts)
         self.partner = encoder.copy() if any(part.two_encoders for part in parts) else None
         self.partner_model = None if self.partner is None else self.partner.model
 
@@ -105,6 +109,8 @@ class TrainingModule(nn.Module):
                 first, second, negatives, labels, masked=self._masked(tokens), queue=queue
             )
         changed = self._changed(tokens)
+        if self._apart:
+            return self._encode_towers(self._join(tokens, changed))
         if self.partner is None:
             first, second = self._sides(self._join(tokens, changed), 2)
             masked = self._masked(self._join(tokens, tokens))
@@ -113,6 +119,19 @@ class TrainingModule(nn.Module):
             second = self._forward(self.encoder, changed)
             masked = self._masked(tokens)
         return ViewPair(first, second, masked=masked, sources=changed.sources, queue=queue)
+
+    def _encode_towers(self, batch: Tokens) -> ViewPair:
+        """Both views through both towers; the embedding is the sum."""
+        twin = self.encoder.backbone
+        if not isinstance(twin, TwinModel):
+            raise TertiumError("These objectives compare two towers, and the encoder has one.")
+        towers = encode_towers(twin, batch, budget=self._budget, crossing=self._crossing)
+        sums, masks = towers.cls.sum(dim=0), batch.mask[:, :1].chunk(2)
+        first, second = (
+            Encoded(embedding, embedding[:, None], mask)
+            for embedding, mask in zip(sums, masks, strict=True)
+        )
+        return ViewPair(first, second, towers=towers)
 
     def _sides(self, batch: Tokens, sides: int) -> list[Encoded]:
         """All sides in one merged pass."""

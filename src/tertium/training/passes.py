@@ -10,7 +10,7 @@ from tertium.encoders import Encoder
 from tertium.encoders.batching import token_budget_batches
 from tertium.types import Encoded, Tokens
 
-__all__ = ["encode_tokens"]
+__all__ = ["encode_tokens", "length_groups"]
 
 
 def encode_tokens(
@@ -26,14 +26,11 @@ def encode_tokens(
         budget: most tokens in a group; None for one pass.
         layers: layers whose attention is kept.
     """
-    if budget is None or encoder.device.type != "cpu":
-        return _pass(encoder, tokens, layers)
-    lengths = tokens.mask.sum(dim=1).numpy()
-    groups = [torch.from_numpy(rows) for rows in token_budget_batches(lengths, budget=budget)]
+    groups = length_groups(tokens, budget=budget)
+    parts = [_pass(encoder, group, layers) for _, group in groups]
     if len(groups) == 1:
-        return _pass(encoder, tokens, layers)
-    parts = [_pass(encoder, _trimmed(tokens, rows), layers) for rows in groups]
-    back = torch.cat(groups).argsort()
+        return parts[0]
+    back = torch.cat([rows for rows, _ in groups]).argsort()
     width = tokens.ids.shape[1]
     missing = [width - part.mask.shape[1] for part in parts]
     states = [pad(p.tokens, (0, 0, 0, m)) for p, m in zip(parts, missing, strict=True)]
@@ -49,6 +46,21 @@ def encode_tokens(
         attention=torch.cat(maps, dim=1)[:, back] if maps else None,
         layers=parts[0].layers,
     )
+
+
+def length_groups(tokens: Tokens, *, budget: int | None) -> list[tuple[Tensor, Tokens]]:
+    """Groups of like length, each with its row numbers; on an accelerator one group of all.
+
+    Args:
+        tokens: ids and mask.
+        budget: most tokens in a group; None for one group.
+    """
+    whole = [(torch.arange(len(tokens.ids), device=tokens.ids.device), tokens)]
+    if budget is None or tokens.ids.device.type != "cpu":
+        return whole
+    lengths = tokens.mask.sum(dim=1).numpy()
+    groups = [torch.from_numpy(rows) for rows in token_budget_batches(lengths, budget=budget)]
+    return [(rows, _trimmed(tokens, rows)) for rows in groups] if len(groups) > 1 else whole
 
 
 def _pass(encoder: Encoder, tokens: Tokens, layers: Sequence[int]) -> Encoded:

@@ -1,0 +1,129 @@
+"""JTCSE's objectives: two towers learn from their own views and from each other."""
+
+from typing import ClassVar, Literal
+
+from jaxtyping import Float
+from torch import Tensor
+
+from tertium.errors import TertiumError
+from tertium.functional import nt_xent
+from tertium.functional.modulus import modulus_constraint
+from tertium.objectives.base import Objective
+from tertium.types import Branch, Crossing, Term, Towers, ViewPair
+
+__all__ = ["CrossTowerContrast", "ModulusConstraint", "TowerContrast"]
+
+
+class _TwinObjective(Objective):
+    """An objective that looks at both towers of a twin."""
+
+    in_batch: ClassVar[bool] = True
+    two_towers: ClassVar[bool] = True
+
+    def towers(self, views: ViewPair) -> Towers:
+        """What the towers made of the batch."""
+        if views.towers is None:
+            raise TertiumError("This objective compares two towers, and the encoder has one.")
+        return views.towers
+
+
+class _Tempered(_TwinObjective):
+    def __init__(self, *, temperature: float = 0.05) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise TertiumError(f"temperature must be positive, got {temperature}.")
+        self.temperature = temperature
+
+
+class TowerContrast(_Tempered):
+    """Each tower contrasts its own two views: JTCSE's NCE.
+
+    Args:
+        temperature: divides the cosines.
+    """
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``tower_nce``, a value per view, added up over the towers."""
+        first, second = self.towers(views).cls
+        values = nt_xent(*first, temperature=self.temperature)
+        return {"tower_nce": Term(values + nt_xent(*second, temperature=self.temperature))}
+
+
+class CrossTowerContrast(_Tempered):
+    """One tower's views against the other's, before and after cross attention: JTCSE's ICNCE.
+
+    Which tower asks is decided anew for each batch, by a fair coin.
+
+    Args:
+        temperature: divides the cosines.
+        cross_layers: how many layers have cross attention; they are spread evenly, so that the
+            number divides the depth. 0 for none, as in TNCSE.
+        branch: how the crossed states go from one such layer to the next, see
+            :func:`tertium.encoders.cross_attention.cross_branches`.
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.05,
+        cross_layers: int = 0,
+        branch: Branch = "stream",
+    ) -> None:
+        super().__init__(temperature=temperature)
+        if cross_layers < 0:
+            raise TertiumError(f"cross_layers must not be negative, got {cross_layers}.")
+        self.crossing = Crossing(cross_layers, branch) if cross_layers else None
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``icnce``, a value per view, with cross attention the sum of both."""
+        towers = self.towers(views)
+        values = self._across(towers.cls, towers.asks)
+        if towers.crossed is not None:
+            values = values + self._across(towers.crossed, towers.asks)
+        return {"icnce": Term(values)}
+
+    def _across(self, states: Float[Tensor, "2 2 n d"], own: int) -> Float[Tensor, " rows"]:
+        first, second = states[1 - own]
+        return nt_xent(*states[own], temperature=self.temperature, against=(first, second))
+
+
+class ModulusConstraint(_TwinObjective):
+    """Both towers' vectors of a sentence agree in length and direction: JTCSE's ICTM.
+
+    Args:
+        floor: which cosines become a small constant, see
+            :func:`tertium.functional.modulus_constraint`.
+        modulus_scale: factor of the modulus ratio; the authors' code has 0.5.
+    """
+
+    def __init__(
+        self,
+        *,
+        floor: Literal["small", "negative"] = "small",
+        modulus_scale: float = 0.5,
+    ) -> None:
+        super().__init__()
+        if not modulus_scale > 0:
+            raise TertiumError(f"modulus_scale must be positive, got {modulus_scale}.")
+        self.floor = floor
+        self.modulus_scale = modulus_scale
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``ictm``, a value per sentence, added up over who has the first view."""
+        towers = self.towers(views)
+        if towers.pooled is None:
+            raise TertiumError("The modulus constraint needs backbones with a pooler of their own.")
+        cls, pooled = towers.cls, towers.pooled
+
+        def values(own: int) -> Float[Tensor, " n"]:
+            other = 1 - own
+            return modulus_constraint(
+                pooled[own, 0],
+                pooled[other, 1],
+                cls[own, 0],
+                cls[other, 1],
+                floor=self.floor,
+                modulus_scale=self.modulus_scale,
+            )
+
+        return {"ictm": Term(values(0) + values(1))}

@@ -1,0 +1,63 @@
+"""``import tertium`` is enough for sentence-transformers to load our architectures."""
+
+import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["register_architectures"]
+
+_HOST = "sentence_transformers"
+_OURS = ("tertium.encoders.twin",)  # importing them registers what they hold
+
+
+def register_architectures() -> None:
+    """Register now if sentence-transformers is imported already, else as soon as it will be.
+
+    Nothing is imported for it before: ``import tertium`` stays instant.
+    """
+    if _HOST in sys.modules:
+        _register()
+    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def _register() -> None:
+    for name in _OURS:
+        import_module(name)
+
+
+class _Finder(MetaPathFinder):
+    """Waits for one import, and then is gone."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """The usual spec of sentence-transformers, with a loader that registers at the end."""
+        if fullname != _HOST:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """Another loader, and our registration after it."""
+
+    def __init__(self, usual: Loader) -> None:
+        self._usual = usual
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As usual."""
+        return self._usual.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """As usual, then register."""
+        spec = module.__spec__
+        if spec is not None:
+            spec.loader = module.__loader__ = self._usual
+        self._usual.exec_module(module)
+        _register()
