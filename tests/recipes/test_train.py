@@ -58,6 +58,9 @@ def test_every_recipe_takes_two_steps(
         place = f"stages.{stage.name}"
         overrides += [f"{place}.train.max_steps=2", f"{place}.train.batch_size=8"]
         overrides += [f"{place}.select.every=2"] if stage.select else []
+        if stage.teacher is not None:
+            teachers = [str(tiny)] * len(stage.teacher.models)
+            overrides.append(f"{place}.teacher.models={teachers}")
     trained = train(
         name,
         tmp_path / "model",

@@ -12,6 +12,7 @@ from tertium.cli import (
     compare,
     convert,
     data,
+    distil,
     doctor,
     encode,
     ensemble,
@@ -41,6 +42,7 @@ app.command()(encode.encode)
 app.command()(evaluate.evaluate)
 app.command()(train.train)
 app.command()(train.recipes)
+app.command()(distil.distil)
 app.command()(sweep.sweep)
 app.command()(lowshot.lowshot)
 app.command()(augment.augment)

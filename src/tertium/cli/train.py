@@ -3,12 +3,16 @@
 import math
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from tertium.cli.output import JSON, emit, note
 
-__all__ = ["recipes", "train"]
+if TYPE_CHECKING:
+    from tertium.recipes.train import Trained
+
+__all__ = ["recipes", "show_trained", "train"]
 
 
 def train(
@@ -49,6 +53,11 @@ def train(
         evaluate_after=evaluation,
         progress=sys.stderr.isatty(),
     )
+    show_trained(trained, as_json=as_json)
+
+
+def show_trained(trained: "Trained", *, as_json: bool) -> None:
+    """What a training ends with."""
     if not trained.leads:
         return
     if as_json:

@@ -1,10 +1,10 @@
-"""The head that contrastive training puts on the embedding and leaves out in use."""
+"""Heads that training puts on the embedding and that are left out in use."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "WidthProjection"]
 
 
 class Projection(nn.Module):
@@ -26,4 +26,29 @@ class Projection(nn.Module):
     def forward(self, embedding: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         """The projected embedding."""
         projected: Tensor = self.dense(embedding).tanh()
+        return projected
+
+
+class WidthProjection(nn.Module):
+    """``Linear(d, k)`` from a student's width to its teacher's.
+
+    It starts as orthogonal as it can be: from narrow to wide, lengths and angles are those of the
+    student's own embeddings.
+
+    Args:
+        dimension: width of the student's embedding.
+        outputs: width of the teacher's.
+        seed: of the initial weights.
+    """
+
+    def __init__(self, *, dimension: int, outputs: int, seed: int = 0) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dimension, outputs)
+        generator = torch.Generator().manual_seed(seed)
+        nn.init.orthogonal_(self.dense.weight, generator=generator)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, embedding: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """The embedding in the teacher's width."""
+        projected: Tensor = self.dense(embedding)
         return projected

@@ -3,6 +3,7 @@
 from tertium.objectives.attention_mi import AttentionMI
 from tertium.objectives.base import Objective
 from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, PositivesOnly
+from tertium.objectives.distillation import Distillation
 from tertium.objectives.masked_lm import MaskedLM
 from tertium.objectives.regression import L1, MSE, CrossEntropy, SmoothK2, TranslatedReLU
 
@@ -13,6 +14,7 @@ __all__ = [
     "AttentionMI",
     "ContrastiveTension",
     "CrossEntropy",
+    "Distillation",
     "InfoNCE",
     "MaskedLM",
     "NTXent",
@@ -29,6 +31,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "contrastive_tension": ContrastiveTension,
     "attention_mi": AttentionMI,
     "masked_lm": MaskedLM,
+    "distil": Distillation,
     "cross_entropy": CrossEntropy,
     "l1": L1,
     "mse": MSE,

@@ -5,11 +5,13 @@ from functools import partial
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.language_head import language_head
+from tertium.errors import TertiumError
 from tertium.heads import HEADS, PairHead, Projection
 from tertium.inference import load
 from tertium.objectives import OBJECTIVES, Objective
 from tertium.recipes.examples import StageData
 from tertium.recipes.schema import EncoderSpec, MomentumSpec, ObjectiveSpec, StageSpec
+from tertium.recipes.teachers import build_student
 from tertium.training import Schedule, TrainingModule
 from tertium.training.module import WeightedObjective
 from tertium.training.momentum import MomentumQueue
@@ -25,7 +27,12 @@ def build_encoder(spec: EncoderSpec, *, model: str | None = None) -> Encoder:
     """The encoder to start from, ready to learn."""
     loaded = load(model or spec.model, max_length=spec.max_length)
     encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
-    encoder = encoder.with_pooling(spec.pooling, normalize=spec.normalize)
+    pooling = spec.pooling or encoder.pooling
+    if pooling is None:
+        raise TertiumError(
+            f"{encoder.name} pools in a way without a name here: set encoder.pooling."
+        )
+    encoder = encoder.with_pooling(pooling, normalize=spec.normalize)
     if spec.freeze == "embeddings":
         for name, parameter in encoder.backbone.named_parameters():
             parameter.requires_grad = "embeddings" not in name
@@ -34,6 +41,10 @@ def build_encoder(spec: EncoderSpec, *, model: str | None = None) -> Encoder:
 
 def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> TrainingModule:
     """Encoder, views, projection and objectives of one stage."""
+    together = build_schedule(stage).bucket or _counts_padding(stage)
+    tokens_per_pass = None if together else _TOKENS_PER_PASS
+    if material.teacher is not None:
+        return build_student(stage, material.teacher, encoder, tokens_per_pass=tokens_per_pass)
     seed = stage.train.seed
     vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
     views = [VIEWS[spec.kind](vocabulary, **spec.settings()) for spec in stage.views]
@@ -53,18 +64,18 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
         projection=_projection(encoder, seed) if stage.projection == "mlp" else None,
         momentum=None if stage.momentum is None else _momentum(stage.momentum, encoder),
         attend=partial(scorer.attention, whole=whole),
-        tokens_per_pass=None if together else _TOKENS_PER_PASS,
+        tokens_per_pass=tokens_per_pass,
     )
 
 
 def build_schedule(stage: StageSpec) -> Schedule:
     """The training floor's schedule; only examples that never meet are bucketed by length."""
     fields = stage.train.model_dump()
-    graded = stage.data.kind == "graded"
+    apart = stage.data.kind == "graded" or stage.teacher is not None
     if fields["bucket"] is None:
-        fields["bucket"] = graded
+        fields["bucket"] = apart
     every = None if stage.select is None else stage.select.every
-    return Schedule(**fields, drop_last=not graded, evaluate_every=every)
+    return Schedule(**fields, drop_last=not apart, evaluate_every=every)
 
 
 def _counts_padding(stage: StageSpec) -> bool:

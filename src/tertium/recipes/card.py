@@ -40,6 +40,7 @@ def write_card(
     sources = sorted(
         {f"{s.name or s.file} ({s.split})" for stage in recipe.stages for s in stage.data.sources}
     )
+    teachers = [stage.teacher.models for stage in recipe.stages if stage.teacher is not None]
     parts = [
         "---",
         yaml.safe_dump(front, sort_keys=False).strip(),
@@ -62,6 +63,7 @@ def write_card(
         "## Data",
         "",
         *(f"- {source}" for source in sources),
+        *(f"- embeddings of {' + '.join(names)}" for names in teachers),
         "",
         "Terms of the data: " + "; ".join(sorted(licences)) + ".",
         *(f"Checkpoint chosen on {name}." for name in dict.fromkeys(chosen_on)),

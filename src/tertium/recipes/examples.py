@@ -23,6 +23,8 @@ from tertium.data.rows import (
 )
 from tertium.data.tables import header_line
 from tertium.errors import TertiumError, TertiumWarning
+from tertium.inference import Ensemble
+from tertium.inference.combine import combine
 from tertium.manifest import TrainingData
 from tertium.recipes.schema import DataSpec, LabelSpec, SourceSpec, StageSpec
 from tertium.training import Examples
@@ -45,6 +47,7 @@ class StageData:
         seen: for the manifest.
         licences: terms of the data.
         held_out: texts that choose the checkpoint, where labels are not to be had.
+        teacher: whose vectors of the texts are learned.
     """
 
     examples: Examples
@@ -52,6 +55,7 @@ class StageData:
     seen: tuple[TrainingData, ...]
     licences: tuple[str, ...]
     held_out: tuple[str, ...] = ()
+    teacher: Ensemble | None = None
 
     @property
     def digest(self) -> str:
@@ -78,7 +82,15 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
             f"{len(texts)} different examples do not fill one batch of {needed}. Give more texts, "
             f"or a smaller batch: --set stages.{stage.name}.train.batch_size={max(len(texts), 2)}"
         )
-    return StageData(Examples(texts), None, _seen(spec), licences, held_out)
+    teacher, seen = _teacher(stage), _seen(spec)
+    if teacher is not None:
+        seen = (*seen, *teacher.training_data)  # what the teacher knows, the student learns
+    return StageData(Examples(texts), None, seen, licences, held_out, teacher)
+
+
+def _teacher(stage: StageSpec) -> Ensemble | None:
+    spec = stage.teacher
+    return None if spec is None else combine(spec.models, weight=spec.weight, pooling=spec.pooling)
 
 
 def _seen(spec: DataSpec) -> tuple[TrainingData, ...]:

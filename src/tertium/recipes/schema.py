@@ -34,6 +34,7 @@ __all__ = [
     "SelectSpec",
     "SourceSpec",
     "StageSpec",
+    "TeacherSpec",
     "TrainSpec",
     "ViewSpec",
 ]
@@ -80,7 +81,7 @@ class EncoderSpec(_Spec):
     """The model to start from."""
 
     model: str = "default"
-    pooling: Pooling = Pooling.MEAN
+    pooling: Pooling | None = Pooling.MEAN  # None: the model's own
     normalize: bool = False
     max_length: int | None = Field(None, ge=2)
     freeze: Literal["nothing", "embeddings"] = "nothing"
@@ -268,13 +269,28 @@ class MomentumSpec(_Spec):
     dropout: Number = Field(0.3, ge=0, lt=1)
 
 
+class TeacherSpec(_Spec):
+    """Models whose embeddings a student learns: their sum, or JTCSE-UC's weighted one."""
+
+    models: tuple[str, ...] = Field(min_length=1)
+    weight: Number | None = Field(None, gt=0, lt=1)  # of the last model
+    pooling: Pooling | None = None  # None: each model's own
+
+    @model_validator(mode="after")
+    def _weight_has_company(self) -> "TeacherSpec":
+        if self.weight is not None and len(self.models) < 2:
+            raise ValueError("weight is that of the last of several models")
+        return self
+
+
 class StageSpec(_Spec):
     """One stage: data, views, objectives, schedule, selection."""
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     data: DataSpec
     views: tuple[ViewSpec, ...] = ()
-    projection: Literal["none", "mlp"] = "none"
+    teacher: TeacherSpec | None = None
+    projection: Literal["none", "mlp", "linear", "dense"] = "none"
     momentum: MomentumSpec | None = None
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1)
     train: TrainSpec = TrainSpec()
@@ -299,9 +315,27 @@ class StageSpec(_Spec):
             raise ValueError("momentum fills a queue of negatives: it needs info_nce or nt_xent")
         if "attention_mi" in kinds and self.data.kind != "texts":
             raise ValueError("attention_mi compares two views of one text")
+        self._teacher_fits(kinds)
         self._groups_fit(kinds)
         self._dead_zones_fit()
         return self
+
+    def _teacher_fits(self, kinds: list[str]) -> None:
+        """Distillation compares each text with its teacher's vector, and nothing else."""
+        if "distil" not in kinds:
+            if self.teacher is not None:
+                raise ValueError("a teacher is there for the objective distil")
+            if self.projection in ("linear", "dense"):
+                raise ValueError(f"projection: {self.projection} leads to a teacher's width")
+            return
+        if self.teacher is None:
+            raise ValueError("distil needs a teacher")
+        if len(kinds) > 1:
+            raise ValueError("distil looks at one view of a text: it goes with no other objective")
+        if self.data.kind != "texts":
+            raise ValueError(f"distil learns from texts, not {self.data.kind}")
+        if self.views or self.momentum is not None or self.projection == "mlp":
+            raise ValueError("distil has no views, no momentum and no mlp")
 
     def _groups_fit(self, kinds: list[str]) -> None:
         """Contrastive tension cuts a batch into groups."""

@@ -31,6 +31,7 @@ from tertium.recipes.files import read_recipe
 from tertium.recipes.schema import Recipe, StageSpec
 from tertium.recipes.selection import build_selection, resolve_selection
 from tertium.recipes.suites import evaluate
+from tertium.recipes.teachers import check_widths, taught, teacher_files
 from tertium.training import train_stage
 from tertium.training.health import Measurement
 
@@ -104,6 +105,9 @@ def train(
         else build_selection(stage.select, encoder, folder=folder, held_out=material.held_out)
         for stage, material in zip(plan, prepared, strict=True)
     ]
+    for stage, material in zip(plan, prepared, strict=True):
+        if material.teacher is not None:
+            check_widths(stage, material.teacher, encoder)
     if _leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
         _record_data(run, plan, prepared)
@@ -153,8 +157,11 @@ def train(
         ],
     )
     for number, stage in enumerate(checked.stages):
-        for checkpoint in (run / f"{number}-{stage.name}").glob("checkpoint-*"):
+        stage_folder = run / f"{number}-{stage.name}"
+        for checkpoint in stage_folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
+        for file in teacher_files(stage_folder):
+            file.unlink()
     return Trained(output, report, seconds, log)
 
 
@@ -205,9 +212,12 @@ def _run_stage(
         module.load_state_dict(load_file(weights))
         log = json.loads(done.read_text())
     else:
+        examples = material.examples
+        if material.teacher is not None:
+            examples = taught(examples, material.teacher, folder, progress=progress)
         log = train_stage(
             module,
-            material.examples,
+            examples,
             build_schedule(stage),
             folder,
             select=select,

@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerBase
 
 __all__ = ["Collator", "EpochBatches", "Examples", "token_lengths"]
 
-Example = tuple[tuple[str, ...], float | None]
+Label = float | NDArray[np.float32]
+Example = tuple[tuple[str, ...], Label | None]
 
 _POOL = 50  # batches whose examples are sorted together when batches are bucketed by length
 
@@ -23,11 +24,11 @@ class Examples(Dataset[Example]):
 
     Attributes:
         texts: the sides of each example.
-        labels: graded labels, or None.
+        labels: graded labels, a teacher's vectors row by row, or None.
     """
 
     texts: Sequence[tuple[str, ...]]
-    labels: Sequence[float] | None = None
+    labels: Sequence[float] | NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -62,7 +63,7 @@ class Collator:
         )
         labels = [label for _, label in examples if label is not None]
         if labels:
-            features["labels"] = torch.tensor(labels, dtype=torch.float32)
+            features["labels"] = torch.from_numpy(np.asarray(labels, dtype=np.float32))
         return features
 
 

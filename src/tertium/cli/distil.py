@@ -1,0 +1,69 @@
+"""``tertium distil``: what several models know, in one."""
+
+import sys
+from pathlib import Path
+
+import typer
+
+from tertium.cli.output import JSON
+
+__all__ = ["distil"]
+
+
+def distil(
+    teachers: list[str] = typer.Argument(help="Models whose embeddings are learned: their sum."),
+    texts: Path = typer.Option(..., help="Texts to learn on, one a line or a table."),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder for the model."),
+    student: str = typer.Option("default", help="Model to start from."),
+    weight: float | None = typer.Option(
+        None, help="Of the last teacher; the others share the rest of 1 (default: a plain sum)."
+    ),
+    keep_projection: bool = typer.Option(
+        False, "--keep-projection", help="Where widths differ, keep the layer that joins them."
+    ),
+    pooling: str | None = typer.Option(None, help="Of the student (default: its own)."),
+    max_length: int | None = typer.Option(None, min=2, help="Tokens that the student reads."),
+    epochs: float | None = typer.Option(None, help="Passes over the texts (default: 1)."),
+    steps: int | None = typer.Option(None, min=1, help="Optimiser steps, instead of epochs."),
+    batch_size: int | None = typer.Option(None, min=1, help="Texts per step (default: 64)."),
+    learning_rate: float | None = typer.Option(None, help="Default: 5e-5."),
+    seed: int | None = typer.Option(None, help="Of data order and dropout (default: 42)."),
+    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    resume: bool = typer.Option(False, "--resume", help="Go on after an interruption."),
+    set_: list[str] = typer.Option([], "--set", help="Override a setting: a.b=value; repeatable."),
+    evaluation: bool = typer.Option(True, help="Evaluate on STS at the end, if data are found."),
+    as_json: bool = JSON,
+) -> None:
+    """Train one model to give the embeddings of another, or of several together.
+
+    Example: tertium distil tower-1 tower-2 --student default --texts sentences.txt -o one
+    """
+    from tertium.cli.train import show_trained
+    from tertium.evaluation.provenance import current_command
+    from tertium.recipes.distil import distil as run
+
+    given = {
+        "epochs": epochs,
+        "max_steps": steps,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+    }
+    trained = run(
+        teachers,
+        student,
+        texts,
+        output,
+        weight=weight,
+        keep_projection=keep_projection,
+        pooling=pooling,
+        max_length=max_length,
+        settings={name: value for name, value in given.items() if value is not None},
+        overrides=set_,
+        data=data,
+        resume=resume,
+        seed=seed,
+        command=current_command(),
+        evaluate_after=evaluation,
+        progress=sys.stderr.isatty(),
+    )
+    show_trained(trained, as_json=as_json)

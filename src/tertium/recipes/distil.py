@@ -1,0 +1,62 @@
+"""Distil any models into any model: a recipe with the names filled in."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tertium.recipes.train import Trained, train
+from tertium.types import Pooling
+
+__all__ = ["distil"]
+
+_RECIPE = "distil-minilm"
+
+
+def distil(
+    teachers: Sequence[str | os.PathLike[str]],
+    student: str | os.PathLike[str],
+    texts: Path,
+    output: Path,
+    *,
+    weight: float | None = None,
+    keep_projection: bool = False,
+    pooling: Pooling | str | None = None,
+    max_length: int | None = None,
+    settings: dict[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    **options: Any,
+) -> Trained:
+    """Train ``student`` to give the embeddings of ``teachers``, on texts without labels.
+
+    Args:
+        teachers: one model, or several whose embeddings are added.
+        student: the model to start from.
+        texts: a text file, one text a line, or a table.
+        output: folder for the model.
+        weight: of the last teacher, see :func:`tertium.inference.combine.combine`.
+        keep_projection: where the widths differ, keep the linear layer between them, and with it
+            the teacher's width.
+        pooling: of the student (default: its own).
+        max_length: tokens of a text that the student reads, in training and afterwards.
+        settings: changes to the recipe's ``train``, such as ``{"epochs": 3}``.
+        overrides: any further ``a.b=c`` settings of the recipe ``distil-minilm``.
+        options: as for :func:`tertium.recipes.train.train`: ``data``, ``resume``, ``seed``,
+            ``command``, ``evaluate_after``, ``progress``.
+    """
+    names = [os.fspath(teacher) for teacher in teachers]
+    stage = "stages.distil"
+    values: dict[str, Any] = {
+        "summary": f"{' + '.join(names)} distilled into {os.fspath(student)}",
+        "source": "Mean squared error between embeddings.",
+        "encoder.model": os.fspath(student),
+        "encoder.pooling": pooling,
+        "encoder.max_length": max_length,
+        f"{stage}.data.sources": [{"file": str(texts)}],
+        f"{stage}.teacher": {"models": names, "weight": weight},
+        f"{stage}.projection": "dense" if keep_projection else "linear",
+        **{f"{stage}.train.{name}": value for name, value in (settings or {}).items()},
+    }
+    given = [f"{place}={json.dumps(value, ensure_ascii=False)}" for place, value in values.items()]
+    return train(_RECIPE, output, overrides=[*given, *overrides], **options)
