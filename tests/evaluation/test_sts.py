@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tertium.evaluation import run
-from tertium.evaluation.metrics import pearson, spearman
-from tertium.evaluation.tasks.sts import cosines, subset_correlations
+from tertium.evaluation.metrics import cosines, pearson, spearman
+from tertium.evaluation.tasks.sts import subset_correlations
 from tests.evaluation.conftest import Folder, Placed, by_angle
 from tests.fakes import HashEncoder
 

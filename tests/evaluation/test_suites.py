@@ -12,7 +12,7 @@ from tests.fakes import HashEncoder
 
 
 def test_every_suite_loads_and_every_task_is_in_one() -> None:
-    assert set(suites()) == {"sts", "transfer", "geometry"}
+    assert set(suites()) == {"sts", "transfer", "geometry", "csts"}
     assert list(suites()["sts"].tasks) == STS
     assert sorted(task for suite in suites().values() for task in suite.tasks) == sorted(TASKS)
     assert all(len({TASKS[task].headline for task in s.tasks}) == 1 for s in suites().values())

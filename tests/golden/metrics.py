@@ -5,7 +5,8 @@ import math
 import torch
 
 from tertium.data import senteval
-from tertium.evaluation.tasks.sts import cosines, subset_correlations
+from tertium.evaluation.metrics import cosines
+from tertium.evaluation.tasks.sts import subset_correlations
 from tertium.functional import alignment, uniformity
 from tests.golden.cases import Case
 

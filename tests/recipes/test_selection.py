@@ -12,7 +12,7 @@ from tertium.data import benchmarks
 from tertium.encoders import Encoder
 from tertium.errors import TertiumWarning
 from tertium.evaluation import spearman
-from tertium.evaluation.tasks.sts import cosines
+from tertium.evaluation.metrics import cosines
 from tertium.recipes.files import read_recipe
 from tertium.recipes.schema import SelectSpec, StageSpec
 from tertium.recipes.selection import (

@@ -1,4 +1,6 @@
-"""``tertium compare``: how alike are these texts?"""
+"""``tertium compare``: how alike are these texts, and in which respect?"""
+
+from typing import Any
 
 import typer
 
@@ -10,48 +12,83 @@ __all__ = ["compare"]
 def compare(
     a: str = typer.Argument(help="The first text."),
     b: list[str] = typer.Argument(help="One or more texts to compare it with."),
-    model: str = SCORER,
+    on: list[str] = typer.Option([], help="Compare in this respect; may be repeated."),
+    model: str | None = SCORER,
     as_json: bool = JSON,
 ) -> None:
     """Say how alike two texts are.
 
     Example: tertium compare "A cat sleeps." "A kitten is napping." "Stocks fell."
     """
-    import tertium
-
-    scorer = tertium.load(model)
-    questions = [(a, other) for other in b]
-    scores = [float(score) for score in scorer.score(questions)]
-    cosines = [float(c) for c in scorer.cosine(questions)]
-    low, high = scorer.scale
+    pairs = _conditional(a, b, on, model) if on else _plain(a, b, model)
     if as_json:
-        pairs = [
-            {
-                "a": a,
-                "b": other,
-                "condition": None,
-                "score": score,
-                "scale": [low, high],
-                "cosine": cosine,
-            }
-            for other, score, cosine in zip(b, scores, cosines, strict=True)
-        ]
         emit({"pairs": pairs})
         return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    low, high = pairs[0]["scale"]
     graded = (low, high) != (-1.0, 1.0)
-    headings = [f"of {high:g}", "", "cosine"] if graded else ["cosine", ""]
-    table = Table(*headings, "text", box=None, pad_edge=False)
-    for at in sorted(range(len(b)), key=lambda at: -scores[at]):
-        drawn = bar(scores[at], low=max(low, 0.0), high=high)
-        figures = [f"{scores[at]:.2f}", drawn, f"{cosines[at]:.3f}"]
-        table.add_row(*(figures if graded else [figures[2], drawn]), Text(b[at]))
+    with_cosine = pairs[0]["cosine"] is not None
+    headings = [f"of {high:g}", ""] if graded else ["cosine", ""]
+    headings += ["cosine"] if graded and with_cosine else []
+    table = Table(*headings, *(["as to"] if on else []), "text", box=None, pad_edge=False)
+    for pair in pairs if on else sorted(pairs, key=lambda pair: -pair["score"]):
+        drawn = bar(pair["score"], low=low if on else max(low, 0.0), high=high)
+        figures = [f"{pair['score']:.2f}" if graded else f"{pair['score']:.3f}", drawn]
+        figures += [f"{pair['cosine']:.3f}"] if graded and with_cosine else []
+        respect = [Text(pair["condition"])] if on else []
+        table.add_row(*figures, *respect, Text(pair["b"]))
     console = Console()
     console.print(Text(a, style="bold"))
     console.print(table)
+
+
+def _plain(a: str, b: list[str], model: str | None) -> list[dict[str, Any]]:
+    """Pairs without a condition; a model that needs one says that it does without."""
+    import tertium
+    from tertium.inference import ConditionalScorer
+
+    scorer = tertium.load(model or "sts")
+    if isinstance(scorer, ConditionalScorer):
+        return [{**pair, "condition": None} for pair in _conditional(a, b, [""], model)]
+    questions = [(a, other) for other in b]
+    scores, cosines = scorer.score(questions), scorer.cosine(questions)
+    return [
+        _pair(a, other, None, float(score), scorer.scale, float(cosine))
+        for other, score, cosine in zip(b, scores, cosines, strict=True)
+    ]
+
+
+def _conditional(a: str, b: list[str], on: list[str], model: str | None) -> list[dict[str, Any]]:
+    """Every text in every respect."""
+    from tertium.inference.loading import load_conditional
+
+    scorer = load_conditional(model)
+    questions = [(a, other, condition) for other in b for condition in on]
+    return [
+        _pair(a, other, condition, float(score), scorer.scale, None)
+        for (_, other, condition), score in zip(questions, scorer.score(questions), strict=True)
+    ]
+
+
+def _pair(
+    a: str,
+    b: str,
+    condition: str | None,
+    score: float,
+    scale: tuple[float, float],
+    cosine: float | None,
+) -> dict[str, Any]:
+    return {
+        "a": a,
+        "b": b,
+        "condition": condition,
+        "score": score,
+        "scale": list(scale),
+        "cosine": cosine,
+    }
 
 
 def bar(value: float, *, low: float, high: float, width: int = 20) -> str:

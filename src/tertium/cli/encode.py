@@ -21,11 +21,11 @@ def encode(
 
     Example: tertium encode sentences.txt -o vectors.npy
     """
-    import tertium
     from tertium.data.readers import iter_texts
+    from tertium.inference.loading import load_embedder
     from tertium.inference.writers import write_vectors
 
-    encoder = tertium.load(model)
+    encoder = load_embedder(model)
     rows = write_vectors(
         encoder, lambda: iter_texts(texts, column=column), output, normalize=normalize
     )

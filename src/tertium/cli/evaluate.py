@@ -12,7 +12,7 @@ __all__ = ["evaluate"]
 
 def evaluate(
     model: str = typer.Argument("default", help="Reserved name, folder or hub id."),
-    suite: str = typer.Option("sts", help="sts, transfer, geometry; several with commas."),
+    suite: str = typer.Option("sts", help="sts, transfer, geometry, csts; several with commas."),
     data: Path | None = typer.Option(
         None, help="Benchmark folder (default: TERTIUM_DATA, else the hub)."
     ),
@@ -25,10 +25,13 @@ def evaluate(
     ),
     bootstrap: int = typer.Option(1000, min=0, help="Bootstrap samples; 0 for no intervals."),
     seed: int = typer.Option(0, help="For bootstrap and folds."),
+    predictions: Path | None = typer.Option(
+        None, help="Also write scores of C-STS's test part, as its authors ask for them: .json."
+    ),
     output: Path | None = typer.Option(None, "--output", "-o", help="Also save as .json or .md."),
     as_json: bool = JSON,
 ) -> None:
-    """Evaluate a model on STS, transfer tasks and the geometry of its space.
+    """Evaluate a model on STS, transfer tasks, the geometry of its space, or conditions.
 
     Example: tertium evaluate default --suite sts,geometry --data FOLDER
     """
@@ -43,6 +46,8 @@ def evaluate(
         "resamples": bootstrap,
         "seed": seed,
     }
+    if predictions is not None:
+        _predict(model, predictions, data)
     poolings = [None] if pooling is None else pooling.split(",")
     reports: dict[str, Report] = {}
     for name in poolings:
@@ -56,6 +61,15 @@ def evaluate(
         note(f"saved {output}")
     if as_json:
         emit(_json(reports))
+
+
+def _predict(model: str, path: Path, data: Path | None) -> None:
+    import tertium
+    from tertium.data import find_folder
+    from tertium.evaluation.predictions import write_predictions
+
+    count = write_predictions(tertium.load(model), path, folder=find_folder(data))
+    note(f"{path}: {count:,} predictions")
 
 
 def _json(reports: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tertium.errors import TertiumWarning
 __all__ = ["JSON", "MODEL", "SCORER", "emit", "note", "show_warning"]
 
 MODEL = typer.Option("default", "--model", "-m", help="Reserved name, folder or hub id.")
-SCORER = typer.Option("sts", "--model", "-m", help="Reserved name, folder or hub id.")
+SCORER = typer.Option(None, "--model", "-m", help="Reserved name, folder or hub id (default: sts).")
 JSON = typer.Option(False, "--json", help="Print JSON on standard output.")
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "LabelledText",
     "NliPair",
     "Pair",
+    "Question",
     "Row",
     "RowT",
     "Sentence",
@@ -148,6 +149,12 @@ class ConditionalPair(SentencePair):
     label: Annotated[
         Score | None, BeforeValidator(_hidden_is_none), _names("label", *_SCORE[:-1])
     ] = None
+
+
+class Question(SentencePair):
+    """Two texts to compare in some respect; a blank condition asks for no respect in particular."""
+
+    condition: Annotated[str, _names("condition", "aspect", "respect")]
 
 
 class NliPair(SentencePair):

@@ -10,7 +10,9 @@ __all__ = [
     "Interval",
     "bootstrap_accuracy",
     "bootstrap_counts",
+    "bootstrap_pearson",
     "bootstrap_spearman",
+    "cosines",
     "pearson",
     "percentile_interval",
     "spearman",
@@ -21,6 +23,14 @@ Vector = NDArray[np.float64]
 Interval = tuple[float, float]
 
 _BLOCK = 2_000_000  # counts held at once while resampling
+
+
+def cosines(first: ArrayLike, second: ArrayLike) -> Vector:
+    """Cosine by row; as in SentEval a zero vector gives 0 and NaN entries count as 0."""
+    u, v = (np.nan_to_num(np.asarray(x, dtype=np.float64)) for x in (first, second))
+    length = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+    product = (u * v).sum(axis=1)
+    return np.asarray(np.divide(product, length, out=np.zeros(len(u)), where=length > 0))
 
 
 def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
@@ -64,6 +74,14 @@ def bootstrap_spearman(gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np
         for block in (counts[at : at + step] for at in range(0, len(counts), step))
     ]
     return np.concatenate(blocks)
+
+
+def bootstrap_pearson(gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np.int32]) -> Vector:
+    """Pearson's correlation in every bootstrap sample; as :func:`bootstrap_spearman`."""
+    gold, predicted = _columns(gold, predicted)
+    step = max(_BLOCK // len(gold), 1)
+    blocks = (counts[at : at + step] for at in range(0, len(counts), step))
+    return np.concatenate([_weighted_pearson(gold, predicted, block) for block in blocks])
 
 
 def bootstrap_accuracy(correct: ArrayLike, *, resamples: int, seed: int) -> Vector:

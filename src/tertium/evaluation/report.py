@@ -65,6 +65,16 @@ class SuiteResult:
         """Header and one row per task, as text."""
         return _task_rows(self) if self.average is not None else _value_rows(self.tasks[0])
 
+    def details(self) -> list[list[list[str]]]:
+        """Further tables: what conditional tasks say about conditions and their types."""
+        tables = []
+        for task in self.tasks:
+            if "sensitivity" in task.values:
+                tables.append(_sensitivity_rows(task.values["sensitivity"]))
+            if "types" in task.values:
+                tables.append(_type_rows(task.values["types"]))
+        return tables
+
 
 @dataclass(frozen=True)
 class Report:
@@ -88,6 +98,8 @@ class Report:
         for suite in self.suites:
             header, *rows = suite.rows()
             parts += [f"### {suite.suite}", "", markdown_table(header, rows)]
+            for header, *rows in suite.details():
+                parts += ["", markdown_table(header, rows)]
         return "\n".join([*parts, "", "```", str(self.provenance), "```", ""])
 
     def save(self, path: Path) -> None:
@@ -108,6 +120,8 @@ class Report:
         for suite in self.suites:
             header, *rows = suite.rows()
             parts += [f"{self.model} · {suite.suite}", _plain(header, rows), ""]
+            for header, *rows in suite.details():
+                parts += [_plain(header, rows), ""]
         return "\n".join([*parts, str(self.provenance)])
 
 
@@ -148,6 +162,20 @@ def _value_rows(task: TaskResult) -> list[list[str]]:
     for key, value in task.values.items():
         if isinstance(value, int | float) or value is None:
             rows.append([key, f"{value:,}" if isinstance(value, int) else _number(value, 4)])
+    return rows
+
+
+def _sensitivity_rows(values: dict[str, Any]) -> list[list[str]]:
+    header = ["two conditions, same sentences", "movement", "agreement", "direction"]
+    figures = [_number(values[key]) for key in ("movement", "agreement", "direction")]
+    return [header, [f"{values['pairs']:,} differences", *figures]]
+
+
+def _type_rows(types: dict[str, Any]) -> list[list[str]]:
+    rows = [["condition asks for", "pairs", "spearman", "pearson"]]
+    for name, values in types.items():
+        figures = [_number(values[key]) for key in ("spearman", "pearson")]
+        rows.append([name, f"{values['pairs']:,}", *figures])
     return rows
 
 

@@ -15,13 +15,13 @@ from tertium.evaluation.provenance import Provenance, current_command
 from tertium.evaluation.report import Report, SuiteResult, TaskResult
 from tertium.evaluation.tasks import TASKS, Outcome
 from tertium.evaluation.tasks.base import compare_samples, interval
-from tertium.types import Embedder
+from tertium.types import Embedder, TripleScorer
 
 __all__ = ["run"]
 
 
 def run(
-    model: Embedder,
+    model: Embedder | TripleScorer,
     suites: Mapping[str, Sequence[str]],
     *,
     folder: Path | None = None,
@@ -29,14 +29,14 @@ def run(
     resamples: int = 1000,
     seed: int = 0,
     exclude: Iterable[str] = (),
-    baseline: Embedder | None = None,
+    baseline: Embedder | TripleScorer | None = None,
     command: str | None = None,
     progress: bool | None = None,
 ) -> Report:
     """Evaluate ``model`` on named tasks; a text that several tasks share is encoded once.
 
     Args:
-        model: anything that encodes texts.
+        model: anything that encodes texts; for ``csts`` also what scores triples.
         suites: task names by suite.
         folder: benchmark folder; without one the data come from the hub.
         text: ``senteval`` or ``raw``.

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from tertium.encoders import Encoder
 from tertium.files import check_new_folder
-from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.ensemble import Ensemble
-from tertium.inference.loading import load
+from tertium.inference.loading import load_embedder
 from tertium.inference.pair import PairScorer
 from tertium.types import Pooling
 
@@ -20,7 +19,7 @@ def convert(
     *,
     pooling: Pooling | str | None = None,
     revision: str | None = None,
-) -> Encoder | PairScorer | Ensemble | ConditionalScorer:
+) -> Encoder | PairScorer | Ensemble:
     """Write a model as a sentence-transformers folder with ``tertium.json``, and return it.
 
     Args:
@@ -31,6 +30,6 @@ def convert(
     """
     folder = Path(output)
     check_new_folder(folder)
-    model = load(source, pooling=pooling, revision=revision)
+    model = load_embedder(source, pooling=pooling, revision=revision)
     model.save(folder)
     return model

@@ -13,7 +13,7 @@ from tertium.types import TextTriple
 __all__ = ["TripleModule", "write_cross_encoder"]
 
 
-class TripleModule(InputModule):  # type: ignore[misc]
+class TripleModule(InputModule):
     """The one module of such a ``CrossEncoder``: triples to scores on the label scale.
 
     sentence-transformers asks for ``trust_remote_code=True`` to import any class that is not its
@@ -21,19 +21,21 @@ class TripleModule(InputModule):  # type: ignore[misc]
     """
 
     def __init__(self, scorer: Any) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.scorer = scorer
         self.model = scorer.model
         self.tokenizer = scorer.encoder.tokenizer
 
     @classmethod
-    def load(cls, model_name_or_path: str, **options: Any) -> "TripleModule":
+    def load(cls, model_name_or_path: str, **options: Any) -> "TripleModule":  # type: ignore[override]
         """Load a folder that a conditional scorer was saved to."""
         from tertium.inference.conditional import ConditionalScorer
 
         return cls(ConditionalScorer.load(Path(model_name_or_path)))
 
-    def preprocess(self, inputs: Sequence[TextTriple], **options: Any) -> dict[str, Tensor]:
+    def preprocess(  # type: ignore[override]
+        self, inputs: Sequence[TextTriple], **options: Any
+    ) -> dict[str, Tensor]:
         """Token ids, masks and segments of a batch."""
         features: dict[str, Tensor] = self.model.features(self.model.sequences(inputs))
         return features
@@ -57,7 +59,7 @@ def write_cross_encoder(folder: Path) -> None:
         "path": "",
         "type": f"{TripleModule.__module__}.{TripleModule.__name__}",
     }
-    settings = {
+    settings: dict[str, Any] = {
         "model_type": "CrossEncoder",
         "activation_fn": "torch.nn.modules.linear.Identity",
         "prompts": {},

@@ -17,9 +17,10 @@ from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind, Pooling
 
-__all__ = ["NAMES", "NamedModel", "load", "resolve"]
+__all__ = ["NAMES", "NamedModel", "load", "load_conditional", "load_embedder", "resolve"]
 
 _SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
+_CONDITIONAL = "conditional"  # the reserved name of the one that takes conditions
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -33,9 +34,7 @@ class NamedModel:
 
 
 # What ``load`` returns, by the kind that ``tertium.json`` names.
-KINDS: dict[
-    str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[ConditionalScorer]
-] = {
+KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[ConditionalScorer]] = {
     **ENCODERS,
     Kind.PAIR: PairScorer,
     Kind.CONDITIONAL: ConditionalScorer,
@@ -101,6 +100,35 @@ def load(
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error
+
+
+def load_embedder(
+    name: str | os.PathLike[str] = "default", **options: Any
+) -> Encoder | PairScorer | Ensemble:
+    """Load a model that must give vectors; takes the options of :func:`load`."""
+    loaded = load(name, **options)
+    if isinstance(loaded, ConditionalScorer):
+        raise TertiumError(
+            f"{loaded.name} compares sentences under a condition and gives no vectors. Name an "
+            "encoder, such as default, or the folder 'encoder' inside it."
+        )
+    return loaded
+
+
+def load_conditional(name: str | os.PathLike[str] | None = None) -> ConditionalScorer:
+    """Load a model that must take conditions; by default the one that ships."""
+    if name is None and _CONDITIONAL not in NAMES:
+        raise TertiumError(
+            "No model that takes conditions comes with this version: train one with "
+            "'tertium train seaver-minilm -o DIR' and name it with --model DIR."
+        )
+    loaded = load(_CONDITIONAL if name is None else name)
+    if not isinstance(loaded, ConditionalScorer):
+        raise TertiumError(
+            f"The model '{name}' does not take conditions: train one that does with "
+            "'tertium train seaver-minilm -o DIR' and name it with --model DIR."
+        )
+    return loaded
 
 
 def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Path:

@@ -12,12 +12,13 @@ import numpy as np
 from tertium.encoders import Encoder
 from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
+from tertium.encoders.triples import TripleTruncation
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
+from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.pair import PairScorer
 from tertium.progress import bar
-from tertium.types import TextPair
 
 __all__ = ["write_scores", "write_vectors"]
 
@@ -55,10 +56,18 @@ def write_vectors(
 
 
 def write_scores(
-    scorer: Encoder | PairScorer | Ensemble, pairs: Iterable[TextPair], output: Path
+    scorer: Encoder | PairScorer | Ensemble | ConditionalScorer,
+    items: Iterable[tuple[str, ...]],
+    output: Path,
 ) -> int:
-    """Score ``pairs`` into a .tsv, .csv, .jsonl or .parquet file and return the row count."""
-    writers: dict[str, Callable[[Path], contextlib.AbstractContextManager[_RowSink]]] = {
+    """Score pairs or triples into a .tsv, .csv, .jsonl or .parquet file; return the row count.
+
+    Args:
+        scorer: makes the scores.
+        items: pairs, or for a conditional scorer triples.
+        output: the ending chooses the format.
+    """
+    writers: dict[str, Callable[[Path, Columns], contextlib.AbstractContextManager[_RowSink]]] = {
         ".tsv": _delimited_tsv,
         ".csv": _delimited_csv,
         ".jsonl": _jsonl,
@@ -69,23 +78,26 @@ def write_scores(
     if output.suffix == ".parquet":
         require("scale", purpose="Writing Parquet", packages=("pyarrow",))
     count = 0
-    truncation = Truncation()
+    conditional = isinstance(scorer, ConditionalScorer)
+    truncation = TripleTruncation() if conditional else Truncation()
+    score: Callable[..., np.ndarray] = scorer.score
+    columns = ("sentence1", "sentence2", *(["condition"] if conditional else []), "similarity")
     with (
         atomic_path(output) as temporary,
-        writers[output.suffix](temporary) as write,
+        writers[output.suffix](temporary, columns) as write,
         bar(total=None, label="scoring", unit="pair") as shown,
     ):
-        for window in chunks(pairs, _WINDOW):
-            scores = scorer.score(window, progress=False, truncation=truncation)
-            write([(a, b, float(s)) for (a, b), s in zip(window, scores, strict=True)])
+        for window in chunks(items, _WINDOW):
+            scores = score(window, progress=False, truncation=truncation)
+            write([(*texts, float(s)) for texts, s in zip(window, scores, strict=True)])
             count += len(window)
             shown.update(len(window))
     truncation.report()
     return count
 
 
-Row = tuple[str, str, float]
-_COLUMNS = ("sentence1", "sentence2", "similarity")
+Row = tuple[str | float, ...]  # texts, and the score last
+Columns = tuple[str, ...]
 
 
 class _RowSink(Protocol):
@@ -137,49 +149,50 @@ def _write_parquet(
 
 
 @contextlib.contextmanager
-def _delimited_tsv(path: Path) -> Iterator[_RowSink]:
+def _delimited_tsv(path: Path, columns: Columns) -> Iterator[_RowSink]:
     with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.write("\t".join(_COLUMNS) + "\n")
+        stream.write("\t".join(columns) + "\n")
 
         def write(rows: list[Row], /) -> None:
-            for first, second, similarity in rows:
-                stream.write(f"{_flat(first)}\t{_flat(second)}\t{similarity:.6f}\n")
+            for *texts, similarity in rows:
+                fields = [*(_flat(str(text)) for text in texts), f"{similarity:.6f}"]
+                stream.write("\t".join(fields) + "\n")
 
         yield write
 
 
 @contextlib.contextmanager
-def _delimited_csv(path: Path) -> Iterator[_RowSink]:
+def _delimited_csv(path: Path, columns: Columns) -> Iterator[_RowSink]:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(_COLUMNS)
-        yield lambda rows: writer.writerows([(a, b, f"{s:.6f}") for a, b, s in rows])
+        writer.writerow(columns)
+        yield lambda rows: writer.writerows([(*texts, f"{s:.6f}") for *texts, s in rows])
 
 
 @contextlib.contextmanager
-def _jsonl(path: Path) -> Iterator[_RowSink]:
+def _jsonl(path: Path, columns: Columns) -> Iterator[_RowSink]:
     with path.open("w", encoding="utf-8") as stream:
 
         def write(rows: list[Row], /) -> None:
             for row in rows:
-                record = dict(zip(_COLUMNS, row, strict=True))
+                record = dict(zip(columns, row, strict=True))
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
 
         yield write
 
 
 @contextlib.contextmanager
-def _parquet_rows(path: Path) -> Iterator[_RowSink]:
+def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema(zip(_COLUMNS, [pa.string(), pa.string(), pa.float32()], strict=True))
+    kinds = [*(pa.string() for _ in columns[1:]), pa.float32()]
+    schema = pa.schema(zip(columns, kinds, strict=True))
     with pq.ParquetWriter(path, schema) as writer:
 
         def write(rows: list[Row], /) -> None:
-            columns = [pa.array(column) for column in zip(*rows, strict=True)]
-            columns[2] = columns[2].cast(pa.float32())
-            writer.write_batch(pa.record_batch(columns, schema=schema))
+            *texts, scores = (pa.array(column) for column in zip(*rows, strict=True))
+            writer.write_batch(pa.record_batch([*texts, scores.cast(pa.float32())], schema=schema))
 
         yield write
 

@@ -13,7 +13,7 @@ from tertium.data import benchmarks
 from tertium.errors import unknown_name
 from tertium.evaluation import TASKS, Report, run
 from tertium.inference import load
-from tertium.types import Embedder
+from tertium.types import Embedder, TripleScorer
 
 __all__ = ["Suite", "evaluate", "suites"]
 
@@ -45,18 +45,18 @@ def suites() -> dict[str, Suite]:
 
 
 def evaluate(
-    model: Embedder | str | os.PathLike[str] = "default",
+    model: Embedder | TripleScorer | str | os.PathLike[str] = "default",
     suite: str | Iterable[str] = "sts",
     *,
     data: str | os.PathLike[str] | None = None,
-    baseline: Embedder | str | os.PathLike[str] | None = None,
+    baseline: Embedder | TripleScorer | str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Report:
     """Evaluate a model on one or several suites.
 
     Args:
         model: a model, or anything :func:`tertium.load` takes.
-        suite: ``sts``, ``transfer``, ``geometry``, or several of them.
+        suite: ``sts``, ``transfer``, ``geometry``, ``csts``, or several of them.
         data: benchmark folder (default: ``TERTIUM_DATA``, else the hub).
         baseline: a second model, tested against with a paired bootstrap.
         options: see :func:`tertium.evaluation.run` (text, resamples, seed, exclude, progress).
@@ -66,9 +66,15 @@ def evaluate(
         if name not in suites():
             raise unknown_name("suite", name, suites())
     return run(
-        model if isinstance(model, Embedder) else load(model),
+        _loaded(model),
         {name: suites()[name].tasks for name in wanted},
         folder=benchmarks.find_folder(None if data is None else Path(data)),
-        baseline=baseline if baseline is None or isinstance(baseline, Embedder) else load(baseline),
+        baseline=None if baseline is None else _loaded(baseline),
         **options,
     )
+
+
+def _loaded(
+    model: Embedder | TripleScorer | str | os.PathLike[str],
+) -> Embedder | TripleScorer:
+    return load(model) if isinstance(model, str | os.PathLike) else model

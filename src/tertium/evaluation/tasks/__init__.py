@@ -1,6 +1,7 @@
 """Benchmark tasks by name."""
 
 from tertium.evaluation.tasks.base import Outcome, Task
+from tertium.evaluation.tasks.csts import CstsTask
 from tertium.evaluation.tasks.geometry import GeometryTask
 from tertium.evaluation.tasks.sts import StsTask
 from tertium.evaluation.tasks.transfer import FoldTask, PairTask, SplitTask, TestTask
@@ -23,4 +24,5 @@ TASKS: dict[str, Task] = {
     "TREC": TestTask("TREC"),
     "MRPC": PairTask("MRPC"),
     "geometry": GeometryTask("geometry"),
+    "C-STS": CstsTask("C-STS"),
 }

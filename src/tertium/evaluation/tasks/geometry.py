@@ -39,7 +39,7 @@ class GeometryTask:
         }
         values = {
             **{name: defined(value.item()) for name, value in measures.items()},
-            "dimension": context.memory.model.dimension,
+            "dimension": context.memory.embedder.dimension,
             "positives": int(positive.sum()),
             "sentences": len(everything),
         }

@@ -13,22 +13,15 @@ from tertium.evaluation.context import Context, Memory
 from tertium.evaluation.metrics import (
     bootstrap_counts,
     bootstrap_spearman,
+    cosines,
     pearson,
     spearman,
 )
 from tertium.evaluation.tasks.base import Outcome, compare_samples, hundred, interval
 
-__all__ = ["StsTask", "cosines", "subset_correlations"]
+__all__ = ["StsTask", "subset_correlations"]
 
 _PROTOCOL = "Spearman of cosine and gold over all pairs together (SentEval 'all')"
-
-
-def cosines(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-    """Cosine by row; as in SentEval a zero vector gives 0 and NaN entries count as 0."""
-    u, v = (np.nan_to_num(np.asarray(x, dtype=np.float64)) for x in (first, second))
-    length = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
-    product = (u * v).sum(axis=1)
-    return np.asarray(np.divide(product, length, out=np.zeros(len(u)), where=length > 0))
 
 
 def subset_correlations(
