@@ -17,6 +17,7 @@ __all__ = [
     "Crossing",
     "Embedder",
     "Encoded",
+    "Graded",
     "Kind",
     "Masked",
     "Pooling",
@@ -119,6 +120,21 @@ class Compared:
 
     score: Float[Tensor, " n"]
     cosine: Float[Tensor, " n"] | None = None
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A batch of triples after the head, and what it should have found.
+
+    Attributes:
+        compared: what it found.
+        labels: from 0 for the lowest label to 1 for the highest.
+        groups: rows of the same sentences share a number.
+    """
+
+    compared: Compared
+    labels: Float[Tensor, " n"]
+    groups: Int[Tensor, " n"]
 
 
 @dataclass(frozen=True)

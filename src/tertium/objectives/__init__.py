@@ -5,6 +5,7 @@ from tertium.objectives.base import Objective
 from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, PositivesOnly
 from tertium.objectives.distillation import Distillation
 from tertium.objectives.masked_lm import MaskedLM
+from tertium.objectives.quadruplet import Quadruplet
 from tertium.objectives.regression import L1, MSE, CrossEntropy, SmoothK2, TranslatedReLU
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "NTXent",
     "Objective",
     "PositivesOnly",
+    "Quadruplet",
     "SmoothK2",
     "TranslatedReLU",
 ]
@@ -31,6 +33,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "contrastive_tension": ContrastiveTension,
     "attention_mi": AttentionMI,
     "masked_lm": MaskedLM,
+    "quadruplet": Quadruplet,
     "distil": Distillation,
     "cross_entropy": CrossEntropy,
     "l1": L1,

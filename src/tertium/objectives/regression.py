@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from tertium.objectives.base import Objective
-from tertium.types import Term, ViewPair
+from tertium.types import Graded, Term, ViewPair
 
 __all__ = [
     "L1",
@@ -103,8 +103,17 @@ class _Regression(Objective):
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """One term, named after the loss, a value per pair."""
         scores = self.head(views.first.embedding, views.second.embedding).squeeze(1)
+        return self._terms(scores, views.targets)
+
+    def judge(self, graded: Graded) -> dict[str, Term]:
+        """The same of scores that are there already."""
+        return self._terms(graded.compared.score, graded.labels)
+
+    def _terms(
+        self, scores: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+    ) -> dict[str, Term]:
         clipped = clip_to_range(scores, low=self.low, high=self.high, clip=self.clip)
-        return {self.name: Term(self.values(clipped, views.targets))}
+        return {self.name: Term(self.values(clipped, gold))}
 
     @abstractmethod
     def values(

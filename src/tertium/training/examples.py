@@ -67,6 +67,11 @@ class Collator:
         return features
 
 
+    def lengths(self, examples: Examples) -> NDArray[np.int64]:
+        """Tokens of each example's longest side, as the model will read it."""
+        return token_lengths(examples, self._tokenizer, max_length=self._max_length)
+
+
 class EpochBatches(BatchSampler):
     """Batches of indices, shuffled anew each epoch by seed and epoch alone.
 

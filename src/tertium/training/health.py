@@ -28,12 +28,14 @@ class Measurement:
         uniformity: of a sample of embeddings, lower is more spread out.
         effective_rank: how many directions they use.
         anisotropy: mean cosine of two different sentences.
+
+    The last three are None for a model that has no embeddings of sentences.
     """
 
     score: float
-    uniformity: float
-    effective_rank: float
-    anisotropy: float
+    uniformity: float | None = None
+    effective_rank: float | None = None
+    anisotropy: float | None = None
 
 
 def measure(score: float, embeddings: Float[Tensor, "n d"]) -> Measurement:
@@ -51,6 +53,8 @@ def check_health(found: Measurement, *, step: int) -> None:
     """Raise with advice if the embeddings have collapsed."""
     if math.isnan(found.score):
         problem = "the score is undefined, because all predictions are equal"
+    elif found.effective_rank is None or found.anisotropy is None:
+        return
     elif not found.effective_rank >= _LEAST_RANK:
         problem = f"embeddings span {found.effective_rank:.2f} directions"
     elif found.anisotropy > _MOST_ANISOTROPY:

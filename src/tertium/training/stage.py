@@ -23,7 +23,8 @@ from transformers.trainer_callback import (
 
 from tertium.encoders.quiet import quiet
 from tertium.progress import bar
-from tertium.training.examples import Collator, EpochBatches, Examples, token_lengths
+from tertium.training.conditional import ConditionalModule, TripleCollator
+from tertium.training.examples import Collator, EpochBatches, Examples
 from tertium.training.health import Measurement, check_health
 from tertium.training.module import TrainingModule
 from tertium.training.optimizer import parameter_groups
@@ -91,7 +92,7 @@ class StageTrainer(Trainer):
         select: Callable[[], Measurement] | None = None,
         progress: bool | None = None,
     ) -> None:
-        tokenizer, limit = module.encoder.tokenizer, module.encoder.max_length
+        collate = _collator(module)
         super().__init__(
             model=module,
             args=_arguments(
@@ -102,7 +103,7 @@ class StageTrainer(Trainer):
             ),
             train_dataset=examples,
             eval_dataset=examples if select is not None else None,  # its presence is checked
-            data_collator=Collator(tokenizer, max_length=limit),
+            data_collator=collate,
         )
         for loud in (PrinterCallback, ProgressCallback):
             self.remove_callback(loud)
@@ -115,7 +116,7 @@ class StageTrainer(Trainer):
         self.select = select
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._steps = 0
-        lengths = token_lengths(examples, tokenizer, max_length=limit) if schedule.bucket else None
+        lengths = collate.lengths(examples) if schedule.bucket else None
         self.batches = EpochBatches(
             len(examples),
             schedule.batch_size,
@@ -180,7 +181,7 @@ class StageTrainer(Trainer):
         if self.select is None:
             return {}
         found = self.select()
-        metrics = {f"eval_{name}": value for name, value in asdict(found).items()}
+        metrics = {f"eval_{n}": value for n, value in asdict(found).items() if value is not None}
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, metrics
@@ -295,6 +296,13 @@ def train_stage(
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     module.eval()
     return list(trainer.state.log_history)
+
+
+def _collator(module: TrainingModule) -> Any:
+    """How its batches become tensors, and how long its examples are."""
+    if isinstance(module, ConditionalModule):
+        return TripleCollator(module.conditional.model)
+    return Collator(module.encoder.tokenizer, max_length=module.encoder.max_length)
 
 
 def _at_least_one_evaluation(schedule: Schedule, count: int) -> Schedule:
