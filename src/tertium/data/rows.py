@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 __all__ = [
     "ConditionalPair",
     "GradedPair",
+    "GradedTriple",
     "LabelledPair",
     "LabelledText",
     "NliPair",
@@ -149,6 +150,13 @@ class ConditionalPair(SentencePair):
     label: Annotated[
         Score | None, BeforeValidator(_hidden_is_none), _names("label", *_SCORE[:-1])
     ] = None
+
+
+class GradedTriple(SentencePair):
+    """Two texts, a respect in which to compare them, and the grade, which must be there."""
+
+    condition: Annotated[Text, _names("condition", "aspect", "respect")]
+    score: Annotated[Score, _names(*_SCORE)]
 
 
 class Question(SentencePair):

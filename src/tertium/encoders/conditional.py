@@ -61,6 +61,7 @@ class ConditionalModel(nn.Module):
         self.backbone = encoder.model
         self.head = cast(nn.Module, head)
         self.joiner = Joiner(encoder.tokenizer, max_length=head.width or limit)
+        self.train(encoder.model.training)
 
     @property
     def reads(self) -> TripleHead:

@@ -23,9 +23,7 @@ def quadruplet(
     return (margin - nearer + farther).clamp(min=0)
 
 
-def ordered_pairs(
-    labels: Float[Tensor, " n"], groups: Int[Tensor, " n"]
-) -> Bool[Tensor, "n n"]:
+def ordered_pairs(labels: Float[Tensor, " n"], groups: Int[Tensor, " n"]) -> Bool[Tensor, "n n"]:
     """Whether row i has the sentences of row j and a higher label."""
     return (groups[:, None] == groups) & (labels[:, None] > labels)
 
@@ -33,8 +31,8 @@ def ordered_pairs(
 class Quadruplet(Objective):
     """Of two conditions on the same sentences, the one with the higher label has the higher cosine.
 
-    It puts in order and does not grade: alone it leaves the scores uncalibrated, beside ``mse`` not.
-    Rows without a partner, or with one of the same label, have no part in it.
+    It puts in order and does not grade: alone it leaves the scores uncalibrated, which ``mse``
+    beside it mends. Rows without a partner, or with one of the same label, have no part in it.
 
     Args:
         margin: by which the distances should differ; the authors' is 1.

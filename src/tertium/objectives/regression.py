@@ -109,9 +109,7 @@ class _Regression(Objective):
         """The same of scores that are there already."""
         return self._terms(graded.compared.score, graded.labels)
 
-    def _terms(
-        self, scores: Float[Tensor, " n"], gold: Float[Tensor, " n"]
-    ) -> dict[str, Term]:
+    def _terms(self, scores: Float[Tensor, " n"], gold: Float[Tensor, " n"]) -> dict[str, Term]:
         clipped = clip_to_range(scores, low=self.low, high=self.high, clip=self.clip)
         return {self.name: Term(self.values(clipped, gold))}
 

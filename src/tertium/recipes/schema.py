@@ -19,7 +19,7 @@ from torch import nn
 from tertium.data.benchmarks import DATASETS
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, unknown_name
-from tertium.heads import HEADS, SiameseHead
+from tertium.heads import CONDITIONAL_HEADS, HEADS, ModelShape, SiameseHead
 from tertium.objectives import OBJECTIVES
 from tertium.types import Pooling
 from tertium.views import VIEWS, Vocabulary
@@ -27,6 +27,8 @@ from tertium.views import VIEWS, Vocabulary
 __all__ = [
     "DataSpec",
     "EncoderSpec",
+    "FoldSpec",
+    "HeadSpec",
     "LabelSpec",
     "MomentumSpec",
     "ObjectiveSpec",
@@ -71,6 +73,10 @@ _VOCABULARY = {
         size=1, padding=0, mask=0, boundaries=(), characters=torch.ones(1, dtype=torch.long)
     )
 }
+
+
+# What a model will tell a conditional head, to try its settings with.
+_SHAPE = {"shape": ModelShape(dimension=1, embedding=1, heads=1, depth=1), "seed": 0}
 
 
 class _Spec(BaseModel):
@@ -142,23 +148,42 @@ class LabelSpec(_Spec):
         return self
 
 
-class DataSpec(_Spec):
-    """What to train on: graded pairs, single texts, or triplets with a hard negative."""
+class FoldSpec(_Spec):
+    """Cut the data by sentence pair, and keep one part to choose the checkpoint on."""
 
-    kind: Literal["graded", "texts", "triplets"] = "graded"
+    count: int = Field(5, ge=2)
+    held_out: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _exists(self) -> "FoldSpec":
+        if self.held_out >= self.count:
+            raise ValueError(f"held_out counts from 0 to {self.count - 1}")
+        return self
+
+
+class DataSpec(_Spec):
+    """What to train on: graded pairs, single texts, triplets, or pairs under a condition."""
+
+    kind: Literal["graded", "texts", "triplets", "conditional"] = "graded"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
     labels: LabelSpec | None = None
     limit: int | None = Field(None, ge=2)
     subset: Literal["fixed", "by-seed"] = "fixed"  # which examples a limit keeps
+    folds: FoldSpec | None = None
 
     @model_validator(mode="after")
     def _labels_where_graded(self) -> "DataSpec":
-        if (self.labels is not None) != (self.kind == "graded"):
+        labelled = self.kind in ("graded", "conditional")
+        if (self.labels is not None) != labelled:
             raise ValueError(
-                "graded pairs need labels" if self.labels is None else f"{self.kind} have no labels"
+                f"{self.kind} pairs need labels" if labelled else f"{self.kind} have no labels"
             )
-        if self.kind == "graded" and self.subset == "by-seed":
+        if labelled and self.subset == "by-seed":
             raise ValueError("subset: by-seed is for texts and triplets")
+        if self.folds is not None and self.kind != "conditional":
+            raise ValueError("folds are for conditional data")
+        if self.kind == "conditional" and self.labels is not None and self.labels.names:
+            raise ValueError("conditional data have grades: give labels low and high")
         return self
 
 
@@ -182,6 +207,26 @@ class ViewSpec(BaseModel):
     def settings(self) -> dict[str, Any]:
         """The view's arguments, checked."""
         return _checked_settings(VIEWS[self.kind], self.kind, self.model_extra or {}, _VOCABULARY)
+
+
+class HeadSpec(BaseModel):
+    """What compares two sentences under a condition, with its own settings."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    kind: str
+
+    @model_validator(mode="after")
+    def _known(self) -> "HeadSpec":
+        if self.kind not in CONDITIONAL_HEADS:
+            raise ValueError(str(unknown_name("conditional head", self.kind, CONDITIONAL_HEADS)))
+        self.settings()
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """The head's arguments, checked."""
+        given = self.model_extra or {}
+        return _checked_settings(CONDITIONAL_HEADS[self.kind], self.kind, given, _SHAPE)
 
 
 class ObjectiveSpec(BaseModel):
@@ -255,10 +300,16 @@ class TrainSpec(_Spec):
 class SelectSpec(_Spec):
     """Which figure chooses the checkpoint that is kept."""
 
-    task: Literal["STS-B", "held-out"] = "STS-B"
-    split: Literal["dev"] = "dev"
+    task: Literal["STS-B", "C-STS", "held-out"] = "STS-B"
+    split: Literal["dev", "validation"] = "dev"
     text: Literal["senteval", "raw"] = "raw"
     every: int = Field(250, ge=1)
+
+    @model_validator(mode="after")
+    def _split_exists(self) -> "SelectSpec":
+        if (self.task == "C-STS") != (self.split == "validation"):
+            raise ValueError("C-STS has split: validation, the others split: dev")
+        return self
 
 
 class MomentumSpec(_Spec):
@@ -292,6 +343,7 @@ class StageSpec(_Spec):
     teacher: TeacherSpec | None = None
     projection: Literal["none", "mlp", "linear", "dense"] = "none"
     momentum: MomentumSpec | None = None
+    head: HeadSpec | None = None  # for conditional data
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1)
     train: TrainSpec = TrainSpec()
     select: SelectSpec | None = None
@@ -301,6 +353,14 @@ class StageSpec(_Spec):
         kinds = [objective.kind for objective in self.objectives]
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"two objectives are of the same kind: {', '.join(kinds)}")
+        if self.data.kind == "conditional":
+            self._conditions_fit(kinds)
+            self._dead_zones_fit()
+            return self
+        if self.head is not None or "quadruplet" in kinds:
+            raise ValueError("head and quadruplet are for conditional data")
+        if self.select is not None and self.select.task == "C-STS":
+            raise ValueError("select C-STS is for conditional data")
         graded = self.data.kind == "graded"
         for objective in self.objectives:
             if graded and not objective.graded:
@@ -336,6 +396,29 @@ class StageSpec(_Spec):
             raise ValueError(f"distil learns from texts, not {self.data.kind}")
         if self.views or self.momentum is not None or self.projection == "mlp":
             raise ValueError("distil has no views, no momentum and no mlp")
+
+    def _conditions_fit(self, kinds: list[str]) -> None:
+        """Conditional data have a head of their own, and objectives that judge its scores."""
+        if self.head is None:
+            raise ValueError(
+                f"conditional data need a head, one of: {', '.join(CONDITIONAL_HEADS)}"
+            )
+        for objective in self.objectives:
+            judges = objective.graded and objective.kind != "cross_entropy"
+            if not judges and objective.kind != "quadruplet":
+                raise ValueError(f"{objective.kind} does not learn from conditional data")
+            if {"head", "features"} & objective.model_fields_set:
+                raise ValueError(f"{objective.kind} judges the stage's head: leave its own out")
+        if "quadruplet" in kinds and self.head.kind not in ("bi", "tri"):
+            raise ValueError(f"quadruplet compares vectors, and {self.head.kind} has none")
+        if self.views or self.projection != "none" or self.momentum is not None:
+            raise ValueError("conditional data go without views, projection and momentum")
+        if self.select is None:
+            return
+        if self.select.task == "STS-B":
+            raise ValueError("select held-out or C-STS for conditional data")
+        if self.select.task == "held-out" and self.data.folds is None:
+            raise ValueError("select held-out needs data.folds")
 
     def _groups_fit(self, kinds: list[str]) -> None:
         """Contrastive tension cuts a batch into groups."""
@@ -383,8 +466,11 @@ class Recipe(_Spec):
         names = [stage.name for stage in self.stages]
         if len(set(names)) != len(names):
             raise ValueError(f"two stages share a name: {', '.join(names)}")
-        if self.encoder.adapter_rank is not None and self.stages[-1].data.kind != "graded":
-            raise ValueError("adapter_rank needs a last stage on graded pairs")
+        last = self.stages[-1].data.kind
+        if self.encoder.adapter_rank is not None and last not in ("graded", "conditional"):
+            raise ValueError("adapter_rank needs a last stage on graded or conditional pairs")
+        if any(stage.data.kind == "conditional" for stage in self.stages[:-1]):
+            raise ValueError("a stage on conditional data is the last one")
         return self
 
 

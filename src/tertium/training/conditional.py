@@ -86,6 +86,13 @@ class ConditionalModule(TrainingModule):
         self.head = model.head
         self.conditional = _Unregistered(model)
 
+    def train(self, mode: bool = True) -> "ConditionalModule":  # noqa: FBT001, FBT002 (torch's)
+        """Training or evaluation mode, of the model that forwards too."""
+        super().train(mode)
+        if hasattr(self, "conditional"):
+            self.conditional.model.train(mode)
+        return self
+
     def forward(
         self,
         labels: Tensor | None = None,

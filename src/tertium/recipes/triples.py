@@ -1,0 +1,170 @@
+"""From a recipe's conditional sources to triples, in folds that keep a sentence pair together."""
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tertium.data import benchmarks
+from tertium.data.labels import OrderedLabels
+from tertium.data.overlap import PairKey, pair_key
+from tertium.data.readers import iter_rows
+from tertium.data.rows import ConditionalPair, GradedTriple
+from tertium.errors import TertiumError
+from tertium.manifest import TrainingData
+from tertium.recipes.examples import StageData
+from tertium.recipes.schema import DataSpec, FoldSpec, SelectSpec, SourceSpec, StageSpec
+from tertium.training.conditional import TripleExamples
+from tertium.types import TextTriple
+
+__all__ = ["LabelledTriple", "TripleData", "fold_of", "load_triples"]
+
+
+@dataclass(frozen=True)
+class LabelledTriple:
+    """A triple and its label on the recipe's scale."""
+
+    texts: TextTriple
+    label: float
+
+    @property
+    def pair(self) -> PairKey:
+        """What all triples of the same sentences share."""
+        return pair_key(*self.texts[:2])
+
+
+@dataclass(frozen=True)
+class TripleData(StageData):
+    """A stage's triples, and where they came from.
+
+    Attributes:
+        choosing: triples that choose the checkpoint; empty where nothing does.
+    """
+
+    choosing: tuple[LabelledTriple, ...] = ()
+
+
+def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
+    """All sources' triples, without those that are held out."""
+    spec = stage.data
+    if spec.labels is None:
+        raise TertiumError(f"Stage {stage.name}: conditional data need labels.")
+    labels = spec.labels.build()
+    found: list[LabelledTriple] = []
+    licences: list[str] = []
+    for source in spec.sources:
+        rows, licence = _read(source, labels, folder)
+        found += _limited(rows, source.limit)
+        licences.append(licence)
+    trained, held_out = _split(_limited(found, spec.limit), spec.folds)
+    if len({row.label for row in trained}) < 2:
+        raise TertiumError(
+            f"All {len(trained)} labels are equal: there is nothing to learn. Check the labels."
+        )
+    together = any(objective.kind == "quadruplet" for objective in stage.objectives)
+    return TripleData(
+        examples=_examples(trained, labels, together=together),
+        labels=labels,
+        choosing=_choosing(stage.select, held_out, labels, folder),
+        seen=_seen(spec),
+        licences=tuple(licences),
+    )
+
+
+def fold_of(pair: PairKey, count: int) -> int:
+    """Which of ``count`` folds a sentence pair belongs to: by a hash, whatever order a file has.
+
+    Both conditions of a pair are in one fold, and so is the pair with its sentences swapped.
+    """
+    digest = hashlib.sha256("\0".join(pair).encode(errors="replace")).digest()
+    return int.from_bytes(digest[:8], "big") % count
+
+
+def _split(
+    rows: Sequence[LabelledTriple], folds: FoldSpec | None
+) -> tuple[list[LabelledTriple], list[LabelledTriple]]:
+    if folds is None:
+        return list(rows), []
+    inside = [fold_of(row.pair, folds.count) == folds.held_out for row in rows]
+    trained = [row for row, held in zip(rows, inside, strict=True) if not held]
+    held_out = [row for row, held in zip(rows, inside, strict=True) if held]
+    if not trained or not held_out:
+        raise TertiumError(
+            f"{len(rows)} triples are too few for {folds.count} folds: one side is empty. Give "
+            "more of them, fewer folds, or none: --set stages.0.data.folds=null"
+        )
+    return trained, held_out
+
+
+def _choosing(
+    select: SelectSpec | None,
+    held_out: list[LabelledTriple],
+    labels: OrderedLabels,
+    folder: Path | None,
+) -> tuple[LabelledTriple, ...]:
+    if select is None:
+        return ()
+    if select.task == "held-out":
+        return tuple(held_out)
+    source = SourceSpec(name=select.task, split=select.split)
+    return tuple(_read(source, labels, folder)[0])
+
+
+def _examples(
+    rows: Sequence[LabelledTriple], labels: OrderedLabels, *, together: bool
+) -> TripleExamples:
+    """Labels from 0 to 1; all conditions of the same sentences in one example, if they must meet."""
+    span = labels.high - labels.low
+    groups: dict[object, list[int]] = {}
+    for at, row in enumerate(rows):
+        groups.setdefault(row.pair if together else at, []).append(at)
+    return TripleExamples(
+        [row.texts for row in rows],
+        [(row.label - labels.low) / span for row in rows],
+        tuple(tuple(members) for members in groups.values()),
+    )
+
+
+def _limited(rows: list[LabelledTriple], limit: int | None) -> list[LabelledTriple]:
+    """At most so many triples, by whole sentence pairs and a fixed shuffle."""
+    if limit is None or limit >= len(rows):
+        return rows
+    pairs = list(dict.fromkeys(row.pair for row in rows))
+    order = {pair: at for at, pair in enumerate(random.Random(0).sample(pairs, len(pairs)))}
+    return sorted(rows, key=lambda row: order[row.pair])[:limit]
+
+
+def _read(
+    source: SourceSpec, labels: OrderedLabels, folder: Path | None
+) -> tuple[list[LabelledTriple], str]:
+    if source.name is None:
+        path = Path(str(source.file))
+        own = iter_rows(path, GradedTriple, scale=(labels.low, labels.high))
+        return [_labelled(row, row.score) for row in own], "the user's own"
+    data = benchmarks.load(source.name, split=source.split, folder=folder)
+    if not isinstance(data.rows[0], ConditionalPair):
+        raise TertiumError(f"{source.name} has no conditions: take C-STS, or a file of your own.")
+    moved = [_labelled(row, _moved(row, source, labels)) for row in data.rows]
+    return moved, data.licence
+
+
+def _labelled(row: ConditionalPair | GradedTriple, label: float) -> LabelledTriple:
+    return LabelledTriple((row.sentence1, row.sentence2, row.condition), label)
+
+
+def _moved(row: ConditionalPair, source: SourceSpec, labels: OrderedLabels) -> float:
+    """The label, moved linearly from the set's own scale to the recipe's."""
+    if row.label is None:
+        raise TertiumError(
+            f"The {source.split} part of {source.name} hides its labels: train on another part."
+        )
+    low, high = benchmarks.DATASETS[str(source.name)].scale or (labels.low, labels.high)
+    return labels.low + (row.label - low) / (high - low) * (labels.high - labels.low)
+
+
+def _seen(spec: DataSpec) -> tuple[TrainingData, ...]:
+    return tuple(
+        TrainingData(name=s.name or str(s.file), split=s.split if s.name else None)
+        for s in spec.sources
+    )
