@@ -9,9 +9,11 @@ from tertium.errors import TertiumError
 from tertium.heads import HEADS, PairHead, Projection
 from tertium.inference import load
 from tertium.objectives import OBJECTIVES, Objective
+from tertium.recipes.conditional import build_conditional
 from tertium.recipes.examples import StageData
 from tertium.recipes.schema import EncoderSpec, MomentumSpec, ObjectiveSpec, StageSpec
 from tertium.recipes.teachers import build_student
+from tertium.recipes.triples import TripleData
 from tertium.training import Schedule, TrainingModule
 from tertium.training.module import WeightedObjective
 from tertium.training.momentum import MomentumQueue
@@ -43,6 +45,8 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
     """Encoder, views, projection and objectives of one stage."""
     together = build_schedule(stage).bucket or _counts_padding(stage)
     tokens_per_pass = None if together else _TOKENS_PER_PASS
+    if isinstance(material, TripleData):
+        return build_conditional(stage, material, encoder)
     if material.teacher is not None:
         return build_student(stage, material.teacher, encoder, tokens_per_pass=tokens_per_pass)
     seed = stage.train.seed
@@ -71,7 +75,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
 def build_schedule(stage: StageSpec) -> Schedule:
     """The training floor's schedule; only examples that never meet are bucketed by length."""
     fields = stage.train.model_dump()
-    apart = stage.data.kind == "graded" or stage.teacher is not None
+    apart = stage.data.kind in ("graded", "conditional") or stage.teacher is not None
     if fields["bucket"] is None:
         fields["bucket"] = apart
     every = None if stage.select is None else stage.select.every

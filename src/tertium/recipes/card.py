@@ -55,10 +55,7 @@ def write_card(
         "import tertium",
         "",
         f'model = tertium.load("{folder.name}")',
-        'model.score([("one text", "another")])',
-        "```",
-        "",
-        "As an embedder it also loads with plain `SentenceTransformer(path)`.",
+        *_use(recipe),
         "",
         "## Data",
         "",
@@ -87,3 +84,19 @@ def write_card(
         report.save(folder / "report.json")
     with atomic_path(folder / "README.md") as temporary:
         temporary.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _use(recipe: Recipe) -> list[str]:
+    if recipe.stages[-1].data.kind == "conditional":
+        return [
+            'model.score([("one text", "another", "in this respect")])',
+            "```",
+            "",
+            "The encoder alone is in the folder `encoder`.",
+        ]
+    return [
+        'model.score([("one text", "another")])',
+        "```",
+        "",
+        "As an embedder it also loads with plain `SentenceTransformer(path)`.",
+    ]

@@ -21,18 +21,21 @@ from tertium.encoders.adapter import apply_adapter, extract_adapter
 from tertium.errors import TertiumError, require
 from tertium.evaluation import Report
 from tertium.files import atomic_path
-from tertium.heads import PairHead
-from tertium.inference import PairScorer, load
+from tertium.heads import ConditionalHead, PairHead
+from tertium.inference import ConditionalScorer, PairScorer, load
 from tertium.manifest import TrainingData
 from tertium.recipes.build import build_encoder, build_module, build_schedule
 from tertium.recipes.card import write_card
+from tertium.recipes.conditional import conditional_head, halve, has_csts, triple_selection
 from tertium.recipes.examples import StageData, load_examples
 from tertium.recipes.files import read_recipe
 from tertium.recipes.schema import Recipe, StageSpec
 from tertium.recipes.selection import build_selection, resolve_selection
 from tertium.recipes.suites import evaluate
 from tertium.recipes.teachers import check_widths, taught, teacher_files
+from tertium.recipes.triples import TripleData, load_triples
 from tertium.training import train_stage
+from tertium.training.conditional import ConditionalModule
 from tertium.training.health import Measurement
 
 __all__ = ["Trained", "train"]
@@ -97,11 +100,11 @@ def train(
         _check_run(run, content, resume=resume)
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
-    prepared = [load_examples(stage, folder=folder) for stage in plan]
+    prepared = [_load(stage, folder) for stage in plan]
     encoder = build_encoder(checked.encoder)
     selections = [
         None
-        if stage.select is None
+        if stage.select is None or stage.data.kind == "conditional"  # that one knows its head
         else build_selection(stage.select, encoder, folder=folder, held_out=material.held_out)
         for stage, material in zip(plan, prepared, strict=True)
     ]
@@ -111,7 +114,7 @@ def train(
     if _leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
         _record_data(run, plan, prepared)
-    heads: dict[str, PairHead] = {}
+    heads: dict[str, PairHead | ConditionalHead] = {}
     log: dict[str, list[dict[str, float]]] = {}
     try:
         stages = zip(plan, prepared, selections, strict=True)
@@ -138,9 +141,10 @@ def train(
     _save(checked, encoder, heads.get(plan[-1].name), prepared[-1].labels, output)
     seconds = _spent(run, time.perf_counter() - start)
     report = None
-    if evaluate_after and folder is not None:
+    suite = _suite(plan[-1], folder)
+    if evaluate_after and suite is not None:
         saved = load(output)
-        report = evaluate(saved, "sts", data=folder, command=command or f"tertium train {recipe}")
+        report = evaluate(saved, suite, data=folder, command=command or f"tertium train {recipe}")
     licences = {name for material in prepared for name in material.licences}
     write_card(
         output,
@@ -150,11 +154,7 @@ def train(
         seconds=seconds,
         command=command,
         licences=licences,
-        chosen_on=[
-            "held-out texts, without labels" if s.task == "held-out" else f"{s.task} ({s.split})"
-            for s in (stage.select for stage in plan)
-            if s is not None
-        ],
+        chosen_on=[name for stage in plan for name in _chosen_on(stage)],
     )
     for number, stage in enumerate(checked.stages):
         stage_folder = run / f"{number}-{stage.name}"
@@ -163,6 +163,33 @@ def train(
         for file in teacher_files(stage_folder):
             file.unlink()
     return Trained(output, report, seconds, log)
+
+
+def _load(stage: StageSpec, folder: Path | None) -> StageData:
+    if stage.data.kind == "conditional":
+        return load_triples(stage, folder=folder)
+    return load_examples(stage, folder=folder)
+
+
+def _suite(stage: StageSpec, folder: Path | None) -> str | None:
+    """What the result is measured with, as far as the data are here."""
+    if folder is None:
+        return None
+    if stage.data.kind != "conditional":
+        return "sts"
+    return "csts" if has_csts(folder) else None
+
+
+def _chosen_on(stage: StageSpec) -> list[str]:
+    """What chose the stage's checkpoint, for the card."""
+    select, folds = stage.select, stage.data.folds
+    if select is None:
+        return []
+    if select.task != "held-out":
+        return [f"{select.task} ({select.split})"]
+    if folds is not None:
+        return [f"fold {folds.held_out} of {folds.count}, cut by sentence pair and not trained on"]
+    return ["held-out texts, without labels"]
 
 
 def _check_run(run: Path, content: dict[str, Any], *, resume: bool) -> None:
@@ -204,9 +231,11 @@ def _run_stage(
     select: Callable[[], Measurement] | None,
     resume: bool,
     progress: bool | None,
-) -> tuple[PairHead | None, list[dict[str, float]]]:
+) -> tuple[PairHead | ConditionalHead | None, list[dict[str, float]]]:
     """Train one stage in place, or take up its result if it was finished before."""
     module = build_module(stage, material, encoder)
+    if isinstance(material, TripleData) and isinstance(module, ConditionalModule):
+        select = triple_selection(material, module)
     done, weights = folder / _DONE, folder / "model.safetensors"
     if resume and done.exists():
         module.load_state_dict(load_file(weights))
@@ -229,6 +258,8 @@ def _run_stage(
                 save_file(module.state_dict(), temporary)
             with atomic_path(done) as temporary:
                 temporary.write_text(json.dumps(log, indent=1))
+    if isinstance(module, ConditionalModule):
+        return conditional_head(module), log
     heads = [getattr(objective, "head", None) for objective in module.objectives.values()]
     return next((head for head in heads if isinstance(head, PairHead)), None), log
 
@@ -236,17 +267,23 @@ def _run_stage(
 def _save(
     recipe: Recipe,
     encoder: Encoder,
-    head: PairHead | None,
+    head: PairHead | ConditionalHead | None,
     labels: OrderedLabels | None,
     output: Path,
 ) -> None:
-    """A pair scorer where the last stage learned to grade, else an encoder."""
+    """A scorer where the last stage learned to grade, else an encoder."""
     if head is None or labels is None:
         encoder.save(output)
         return
-    model = PairScorer(encoder, head, labels)
+    model = (
+        ConditionalScorer(encoder, head, labels)
+        if isinstance(head, ConditionalHead)
+        else PairScorer(encoder, head, labels)
+    )
     if recipe.encoder.adapter_rank is not None:
         adapter = _project(recipe, encoder)
+        if isinstance(head, ConditionalHead):
+            halve(head)
         model.save_adapter(output / "adapter", adapter, base=recipe.encoder.model)
     model.save(output)
 

@@ -114,7 +114,7 @@ def _choosing(
 def _examples(
     rows: Sequence[LabelledTriple], labels: OrderedLabels, *, together: bool
 ) -> TripleExamples:
-    """Labels from 0 to 1; all conditions of the same sentences in one example, if they must meet."""
+    """Labels from 0 to 1; conditions of the same sentences in one example, if they must meet."""
     span = labels.high - labels.low
     groups: dict[object, list[int]] = {}
     for at, row in enumerate(rows):
