@@ -17,7 +17,16 @@ import tertium
 from tertium.encoders import Encoder
 from tertium.encoders.language_head import language_head
 from tertium.heads import Projection, SiameseHead
-from tertium.objectives import InfoNCE, MaskedLM, NTXent, Objective, SmoothK2
+from tertium.objectives import (
+    CrossTowerContrast,
+    InfoNCE,
+    MaskedLM,
+    ModulusConstraint,
+    NTXent,
+    Objective,
+    SmoothK2,
+    TowerContrast,
+)
 from tertium.training import Examples, Schedule, TrainingModule, train_stage
 from tertium.training.health import Measurement
 from tertium.training.module import WeightedObjective
@@ -243,7 +252,36 @@ def queued(model: Path, output: Path) -> None:
         torch.distributed.destroy_process_group()
 
 
-TOGETHER = {"distributed": distributed, "gathered": gathered, "queued": queued}
+def towers_together(model: Path, output: Path) -> None:
+    """Three steps' losses and the first one's gradients of a twin."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    schedule = Schedule(
+        max_steps=3, batch_size=8 // world, clip=None, seed=3, drop_last=True, checkpoint_every=1
+    )
+    objectives = [TowerContrast(), CrossTowerContrast(cross_layers=3), ModulusConstraint()]
+    module = contrastive_module(model, *objectives, dropout=False)
+    keep = KeepGradients()
+    trainer = StageTrainer(module, toy_texts(), schedule, output / "run", progress=False)
+    trainer.add_callback(keep)
+    trainer.train()
+    if trainer.is_world_process_zero():
+        losses = [
+            [entry[name] for name in ("tower_nce", "icnce", "ictm")]
+            for entry in trainer.state.log_history
+            if "loss" in entry
+        ]
+        found = {"losses": torch.tensor(losses), **keep.gradients}
+        save_file(found, output / "towers.safetensors")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+TOGETHER = {
+    "distributed": distributed,
+    "gathered": gathered,
+    "queued": queued,
+    "towers": towers_together,
+}
 
 
 def main() -> None:
