@@ -7,6 +7,7 @@ from tertium.objectives.distillation import Distillation
 from tertium.objectives.masked_lm import MaskedLM
 from tertium.objectives.quadruplet import Quadruplet
 from tertium.objectives.regression import L1, MSE, CrossEntropy, SmoothK2, TranslatedReLU
+from tertium.objectives.twin import CrossTowerContrast, ModulusConstraint, TowerContrast
 
 __all__ = [
     "L1",
@@ -15,14 +16,17 @@ __all__ = [
     "AttentionMI",
     "ContrastiveTension",
     "CrossEntropy",
+    "CrossTowerContrast",
     "Distillation",
     "InfoNCE",
     "MaskedLM",
+    "ModulusConstraint",
     "NTXent",
     "Objective",
     "PositivesOnly",
     "Quadruplet",
     "SmoothK2",
+    "TowerContrast",
     "TranslatedReLU",
 ]
 
@@ -34,6 +38,9 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "attention_mi": AttentionMI,
     "masked_lm": MaskedLM,
     "quadruplet": Quadruplet,
+    "tower_nce": TowerContrast,
+    "icnce": CrossTowerContrast,
+    "ictm": ModulusConstraint,
     "distil": Distillation,
     "cross_entropy": CrossEntropy,
     "l1": L1,

@@ -5,6 +5,8 @@ from functools import partial
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.language_head import language_head
+from tertium.encoders.towers import join_towers, tower_encoders
+from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 from tertium.heads import HEADS, PairHead, Projection
 from tertium.inference import load
@@ -20,25 +22,39 @@ from tertium.training.momentum import MomentumQueue
 from tertium.training.vocabulary import read_vocabulary
 from tertium.views import VIEWS
 
-__all__ = ["build_encoder", "build_module", "build_schedule"]
+__all__ = ["build_encoder", "build_module", "build_schedule", "stage_encoder"]
 
 _TOKENS_PER_PASS = 1024  # benchmarks/train_contrastive.py
 
 
 def build_encoder(spec: EncoderSpec, *, model: str | None = None) -> Encoder:
     """The encoder to start from, ready to learn."""
-    loaded = load(model or spec.model, max_length=spec.max_length)
+    encoder = _loaded(model or spec.model, spec)
+    if spec.towers == 2 and not isinstance(encoder.backbone, TwinModel):
+        encoder = join_towers(encoder, _loaded(spec.second or spec.model, spec))
+    if spec.freeze == "embeddings":
+        for name, parameter in encoder.backbone.named_parameters():
+            parameter.requires_grad = "embeddings" not in name
+    return encoder
+
+
+def _loaded(model: str, spec: EncoderSpec) -> Encoder:
+    loaded = load(model, max_length=spec.max_length)
     encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
     pooling = spec.pooling or encoder.pooling
     if pooling is None:
         raise TertiumError(
             f"{encoder.name} pools in a way without a name here: set encoder.pooling."
         )
-    encoder = encoder.with_pooling(pooling, normalize=spec.normalize)
-    if spec.freeze == "embeddings":
-        for name, parameter in encoder.backbone.named_parameters():
-            parameter.requires_grad = "embeddings" not in name
-    return encoder
+    return encoder.with_pooling(pooling, normalize=spec.normalize)
+
+
+def stage_encoder(stage: StageSpec, encoder: Encoder) -> Encoder:
+    """What a stage trains: the encoder, or one tower of it."""
+    if stage.tower is None:
+        return encoder
+    first, second = tower_encoders(encoder)
+    return first if stage.tower == "first" else second
 
 
 def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> TrainingModule:
@@ -52,7 +68,8 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
     seed = stage.train.seed
     vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
     views = [VIEWS[spec.kind](vocabulary, **spec.settings()) for spec in stage.views]
-    scorer = encoder.copy() if any(s.scores_from == "frozen" for s in stage.views) else encoder
+    seen = tower_encoders(encoder)[0] if stage.joint else encoder  # tower I scores for both
+    scorer = seen.copy() if any(s.scores_from == "frozen" for s in stage.views) else seen
     whole = any(s.settings().get("count_padding_queries", False) for s in stage.views)
     together = build_schedule(stage).bucket or _counts_padding(stage)
     return TrainingModule(

@@ -38,7 +38,7 @@ def read_recipe(
     Args:
         name: a recipe that comes with tertium, or a path to a YAML file.
         overrides: ``a.b=c`` settings; a stage is named by its name or number.
-        seed: replaces the seed of every stage.
+        seed: replaces the seed of every stage; tower II of a twin has the next one.
     """
     content = _load(resolve_recipe(name))
     for override in overrides:
@@ -46,7 +46,8 @@ def read_recipe(
     if seed is not None:
         for stage in content.get("stages") or []:
             if isinstance(stage, dict):
-                stage["train"] = {**(stage.get("train") or {}), "seed": seed}
+                own = seed + (stage.get("tower") == "second")  # or both towers would be one
+                stage["train"] = {**(stage.get("train") or {}), "seed": own}
     try:
         return Recipe.model_validate(content), content
     except ValidationError as error:

@@ -90,6 +90,8 @@ class EncoderSpec(_Spec):
     pooling: Pooling | None = Pooling.MEAN  # None: the model's own
     normalize: bool = False
     max_length: int | None = Field(None, ge=2)
+    towers: Literal[1, 2] = 1
+    second: str | None = None  # the model of tower II (default: that of tower I)
     freeze: Literal["nothing", "embeddings"] = "nothing"
     adapter_rank: int | None = Field(None, ge=1)
 
@@ -97,6 +99,10 @@ class EncoderSpec(_Spec):
     def _adapters_leave_embeddings(self) -> "EncoderSpec":
         if self.adapter_rank is not None and self.freeze != "embeddings":
             raise ValueError("adapter_rank needs freeze: embeddings")
+        if self.second is not None and self.towers == 1:
+            raise ValueError("second names the model of tower II: say towers: 2")
+        if self.towers == 2 and (self.adapter_rank is not None or self.normalize):
+            raise ValueError("a twin has no adapter and is not normalized")
         return self
 
 
@@ -108,11 +114,14 @@ class SourceSpec(_Spec):
     split: str = "train"
     text: Literal["senteval", "raw"] = "raw"
     limit: int | None = Field(None, ge=1)
+    translation_of: str | None = None  # a file whose rows the rows of this one translate
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "SourceSpec":
         if (self.name is None) == (self.file is None):
             raise ValueError("give either name (a benchmark set) or file")
+        if self.translation_of is not None and self.file is None:
+            raise ValueError("translation_of is for a file")
         if self.name is not None:
             if self.name not in DATASETS:
                 raise ValueError(str(unknown_name("data set", self.name, DATASETS)))
@@ -338,6 +347,7 @@ class StageSpec(_Spec):
     """One stage: data, views, objectives, schedule, selection."""
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
+    tower: Literal["first", "second"] | None = None  # train this tower of a twin alone
     data: DataSpec
     views: tuple[ViewSpec, ...] = ()
     teacher: TeacherSpec | None = None
@@ -375,10 +385,30 @@ class StageSpec(_Spec):
             raise ValueError("momentum fills a queue of negatives: it needs info_nce or nt_xent")
         if "attention_mi" in kinds and self.data.kind != "texts":
             raise ValueError("attention_mi compares two views of one text")
+        self._towers_fit(kinds)
         self._teacher_fits(kinds)
         self._groups_fit(kinds)
         self._dead_zones_fit()
         return self
+
+    @property
+    def joint(self) -> bool:
+        """Whether its objectives look at both towers of a twin."""
+        return any(OBJECTIVES[objective.kind].two_towers for objective in self.objectives)
+
+    def _towers_fit(self, kinds: list[str]) -> None:
+        """Objectives of twins keep to themselves."""
+        if not self.joint:
+            return
+        alone = [kind for kind in kinds if not OBJECTIVES[kind].two_towers]
+        if alone:
+            raise ValueError(f"{alone[0]} looks at one encoder, and the others at two towers")
+        if self.data.kind != "texts":
+            raise ValueError(f"{kinds[0]} compares two views of one text")
+        if self.projection != "none" or self.momentum is not None:
+            raise ValueError(f"{kinds[0]} takes the towers' own states: no projection, no momentum")
+        if self.tower is not None:
+            raise ValueError(f"{kinds[0]} trains both towers: leave tower out")
 
     def _teacher_fits(self, kinds: list[str]) -> None:
         """Distillation compares each text with its teacher's vector, and nothing else."""
@@ -466,6 +496,13 @@ class Recipe(_Spec):
         names = [stage.name for stage in self.stages]
         if len(set(names)) != len(names):
             raise ValueError(f"two stages share a name: {', '.join(names)}")
+        for stage in self.stages:
+            if (stage.joint or stage.tower is not None) and self.encoder.towers == 1:
+                raise ValueError(f"stage {stage.name} needs encoder.towers: 2")
+            if stage.joint and self.encoder.pooling is not Pooling.CLS:
+                raise ValueError(f"stage {stage.name} needs encoder.pooling: cls")
+            if self.encoder.towers == 2 and stage.data.kind == "graded":
+                raise ValueError(f"stage {stage.name}: twins do not learn from graded pairs here")
         last = self.stages[-1].data.kind
         if self.encoder.adapter_rank is not None and last not in ("graded", "conditional"):
             raise ValueError("adapter_rank needs a last stage on graded or conditional pairs")

@@ -24,7 +24,7 @@ from tertium.files import atomic_path
 from tertium.heads import ConditionalHead, PairHead
 from tertium.inference import ConditionalScorer, PairScorer, load
 from tertium.manifest import TrainingData
-from tertium.recipes.build import build_encoder, build_module, build_schedule
+from tertium.recipes.build import build_encoder, build_module, build_schedule, stage_encoder
 from tertium.recipes.card import write_card
 from tertium.recipes.conditional import conditional_head, halve, has_csts, triple_selection
 from tertium.recipes.examples import StageData, load_examples
@@ -102,11 +102,12 @@ def train(
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
     prepared = [_load(stage, folder) for stage in plan]
     encoder = build_encoder(checked.encoder)
+    trained = [stage_encoder(stage, encoder) for stage in plan]
     selections = [
         None
         if stage.select is None or stage.data.kind == "conditional"  # that one knows its head
-        else build_selection(stage.select, encoder, folder=folder, held_out=material.held_out)
-        for stage, material in zip(plan, prepared, strict=True)
+        else build_selection(stage.select, each, folder=folder, held_out=material.held_out)
+        for stage, each, material in zip(plan, trained, prepared, strict=True)
     ]
     for stage, material in zip(plan, prepared, strict=True):
         if material.teacher is not None:
@@ -117,13 +118,13 @@ def train(
     heads: dict[str, PairHead | ConditionalHead] = {}
     log: dict[str, list[dict[str, float]]] = {}
     try:
-        stages = zip(plan, prepared, selections, strict=True)
-        for number, (stage, material, select) in enumerate(stages):
+        stages = zip(plan, prepared, trained, selections, strict=True)
+        for number, (stage, material, each, select) in enumerate(stages):
             stage_folder = run / f"{number}-{stage.name}"
             head, log[stage.name] = _run_stage(
                 stage,
                 material,
-                encoder,
+                each,
                 stage_folder,
                 select=select,
                 resume=resume,
