@@ -7,10 +7,12 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 import tertium
+from tertium.encoders.towers import join_towers
 from tertium.manifest import FILE_NAME
 from tertium.types import Pooling
 from tests.cli.conftest import Run
 from tests.contrastive_folders import trained_folder
+from tests.encoders.test_towers import loaded, other_weights
 
 pytestmark = pytest.mark.integration
 
@@ -110,3 +112,22 @@ def test_a_folder_that_cannot_be_written(run: Run, tiny_bert: Path, tmp_path: Pa
     closed.mkdir(mode=0o500)
     ran = run("convert", tiny_bert, "-o", closed / "new")
     assert ran.code == 2 and "closed" in ran.err
+
+
+def test_convert_writes_the_towers_of_a_twin(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = loaded(tiny_bert)
+    twin = join_towers(encoder, other_weights(encoder))
+    twin.save(tmp_path / "twin")
+    output = tmp_path / "towers"
+    ran = run("convert", tmp_path / "twin", "-o", output, "--towers", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    folders = json.loads(ran.out)["towers"]
+    assert folders == [str(output / "first"), str(output / "second")]
+    towers = [SentenceTransformer(folder, device="cpu").encode(TEXTS) for folder in folders]
+    np.testing.assert_allclose(towers[0], encoder.encode(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(towers[0] + towers[1], twin.encode(TEXTS), atol=1e-5)
+    ran = run("convert", tmp_path / "twin", "-o", tmp_path / "x", "--towers", "--pooling", "mean")
+    assert ran.code != 0 and "leave --pooling out" in ran.err
+    ran = run("convert", tiny_bert, "-o", tmp_path / "y", "--towers")
+    assert ran.code == 2 and "it has one tower" in ran.err
+    assert not (tmp_path / "y").exists()

@@ -8,15 +8,19 @@ from tertium.analysis.attention_figures import (
 )
 from tertium.analysis.augmentation import Augmented, Step, augment, drop_by_attention
 from tertium.analysis.curves import low_shot_curves
+from tertium.analysis.inspection import Inspection, inspect_encoders, layer_energies
 
 __all__ = [
     "Augmented",
+    "Inspection",
     "PairInformation",
     "Step",
     "attention_histograms",
     "augment",
     "drop_by_attention",
     "information_scatter",
+    "inspect_encoders",
+    "layer_energies",
     "low_shot_curves",
     "pair_information",
 ]

@@ -17,8 +17,10 @@ from tertium.cli import (
     encode,
     ensemble,
     evaluate,
+    inspect,
     lowshot,
     models,
+    rtt,
     score,
     sweep,
     train,
@@ -48,8 +50,10 @@ app.command()(lowshot.lowshot)
 app.command()(augment.augment)
 app.command()(attention.attention)
 app.command()(models.models)
+app.command()(inspect.inspect)
 app.command()(convert.convert)
 app.command()(ensemble.ensemble)
+app.command()(rtt.rtt)
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)
 

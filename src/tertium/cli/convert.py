@@ -15,6 +15,9 @@ def convert(
     pooling: str | None = typer.Option(
         None, help="cls leaves a trained MLP out, cls_mlp keeps it (default: the model's own)."
     ),
+    towers: bool = typer.Option(
+        False, "--towers", help="Write the two towers of a twin as two plain encoders."
+    ),
     revision: str | None = typer.Option(None, help="Branch, tag or commit of a hub model."),
     as_json: bool = JSON,
 ) -> None:
@@ -23,7 +26,17 @@ def convert(
     Example: tertium convert result/my-sup-simcse -o my-model --pooling cls_mlp
     """
     from tertium.inference.convert import convert as write
+    from tertium.inference.convert import write_towers
 
+    if towers:
+        if pooling is not None:
+            raise typer.BadParameter("a twin's towers keep their pooling: leave --pooling out")
+        written = [str(folder) for folder in write_towers(source, output, revision=revision)]
+        if as_json:
+            emit({"source": source, "towers": written})
+        else:
+            note(" and ".join(written))
+        return
     model = write(source, output, pooling=pooling, revision=revision)
     if as_json:
         emit(

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from tertium.errors import TertiumError
 from tertium.types import Branch
 
-__all__ = ["cross_branches", "cross_layer", "cross_layers"]
+__all__ = ["cross_branches", "cross_layer", "cross_layers", "encoder_layers"]
 
 
 def cross_layers(depth: int, count: int) -> range:
@@ -51,7 +51,7 @@ def cross_branches(
             matters; ``stream`` carries the branch on through the ordinary layers to the next one.
         cls_only: compute the last layer for the first token alone, the only row JTCSE looks at.
     """
-    own, other = _layers(first), _layers(second)
+    own, other = encoder_layers(first), encoder_layers(second)
     if len(own) != len(other) or first.config.hidden_size != second.config.hidden_size:
         raise TertiumError(
             "Two towers need the same depth and width: "
@@ -115,12 +115,13 @@ def cross_layer(
     return output
 
 
-def _layers(backbone: PreTrainedModel) -> Any:
+def encoder_layers(backbone: PreTrainedModel) -> Any:
+    """The layers of a BERT- or RoBERTa-like backbone; others are refused."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", None)
     parts = ("attention", "intermediate", "output")
     if layers is None or not all(hasattr(layers[0], part) for part in parts):
         raise TertiumError(
-            f"{type(backbone).__name__} has no layers like BERT's: cross attention works with "
-            "BERT- and RoBERTa-like backbones."
+            f"{type(backbone).__name__} has no layers like BERT's: this works with BERT- and "
+            "RoBERTa-like backbones."
         )
     return layers

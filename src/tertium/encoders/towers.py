@@ -31,7 +31,10 @@ def join_towers(first: Encoder, second: Encoder) -> Encoder:
     if first.pooling != second.pooling or first.pooling is None:
         raise TertiumError(f"Two towers pool alike: {first.pooling} and {second.pooling}.")
     if first.normalizes or second.normalizes:
-        raise TertiumError("The sum of two vectors of length 1 is no sum of two towers' states.")
+        raise TertiumError(
+            "Two towers are added up as they are, and vectors of length 1 are not: use "
+            "encoder.with_pooling(pooling, normalize=False)."
+        )
     twin = twin_of(first.backbone, second.backbone)
     return _with_backbone(first, twin, name=f"{first.name}+{second.name}")
 

@@ -4,13 +4,15 @@ import os
 from pathlib import Path
 
 from tertium.encoders import Encoder
+from tertium.encoders.towers import tower_encoders
+from tertium.errors import TertiumError
 from tertium.files import check_new_folder
 from tertium.inference.ensemble import Ensemble
-from tertium.inference.loading import load_embedder
+from tertium.inference.loading import load, load_embedder
 from tertium.inference.pair import PairScorer
 from tertium.types import Pooling
 
-__all__ = ["convert"]
+__all__ = ["convert", "write_towers"]
 
 
 def convert(
@@ -33,3 +35,24 @@ def convert(
     model = load_embedder(source, pooling=pooling, revision=revision)
     model.save(folder)
     return model
+
+
+def write_towers(
+    source: str | os.PathLike[str], output: str | os.PathLike[str], *, revision: str | None = None
+) -> tuple[Path, Path]:
+    """Write both towers of a twin as two plain encoders, ``first`` and ``second``.
+
+    Args:
+        source: a twin, by anything that :func:`tertium.load` takes.
+        output: a folder that does not exist yet, or is empty.
+        revision: branch, tag or commit of a hub model.
+    """
+    folder = Path(output)
+    check_new_folder(folder)
+    twin = load_embedder(source, revision=revision)
+    if not isinstance(twin, Encoder):
+        raise TertiumError(f"{source} is not a twin: it has no towers.")
+    first, second = tower_encoders(twin)
+    first.save(folder / "first")
+    second.save(folder / "second")
+    return folder / "first", folder / "second"
