@@ -86,7 +86,7 @@ def load_module(recipe: str) -> TrainingModule:
     return build_module(stage, material, build_encoder(checked.encoder))
 
 
-def _train(model: torch.nn.Module, loss: Callable[[list[str]], Tensor]) -> Step:
+def training_step(model: torch.nn.Module, loss: Callable[[list[str]], Tensor]) -> Step:
     """Forward, backward and optimiser step of a model in training."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     model.train()
@@ -104,7 +104,9 @@ def our_step(recipe: str) -> Step:
     """Forward, backward and optimiser step of a recipe."""
     module = load_module(recipe)
     collate = Collator(module.encoder.tokenizer, max_length=LENGTH)
-    return _train(module, lambda batch: module(**collate([((t,), None) for t in batch]))["loss"])
+    return training_step(
+        module, lambda batch: module(**collate([((t,), None) for t in batch]))["loss"]
+    )
 
 
 def _theirs() -> Step:
@@ -119,7 +121,7 @@ def _theirs() -> Step:
     pooling = Pooling(transformer.get_embedding_dimension(), "cls")
     model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
     loss = MultipleNegativesRankingLoss(model)
-    return _train(
+    return training_step(
         loss, lambda batch: loss([model.preprocess(batch), model.preprocess(batch)], None)
     )
 
@@ -160,7 +162,7 @@ def _naive_step() -> Step:
         logits = torch.nn.functional.cosine_similarity(z[0][:, None], z[1][None], dim=-1) / 0.05
         return torch.nn.functional.cross_entropy(logits, torch.arange(len(batch)))
 
-    return _train(module, loss)
+    return training_step(module, loss)
 
 
 def _drop(encoder: Encoder, batch: list[str], *, k: int = 1, least: int = 10) -> Tokens:

@@ -1,0 +1,98 @@
+"""What JTCSE's joint training costs against two encoders apart, and a twin against two in use.
+
+python benchmarks/train_jtcse.py
+"""
+
+import time
+import warnings
+from statistics import median
+
+from common import data_folder, publish, seconds
+from torch import Tensor
+from train_contrastive import BATCH, LENGTH, STEPS, Step, load_texts, training_step
+
+from tertium.encoders import Encoder
+from tertium.encoders.towers import tower_encoders
+from tertium.functional import nt_xent
+from tertium.recipes.build import build_encoder, build_module
+from tertium.recipes.examples import load_examples
+from tertium.recipes.files import read_recipe
+from tertium.training.examples import Collator
+from tertium.training.passes import encode_tokens
+from tertium.types import Tokens
+
+RECIPE = "jtcse-joint-minilm"
+ENCODED = 2000
+
+
+def main() -> None:
+    """Steps in turn in one process on the same batches; then encoding."""
+    warnings.simplefilter("ignore")
+    texts = load_texts()
+    batches = [texts[at : at + BATCH] for at in range(0, BATCH * STEPS, BATCH)]
+    steps = {
+        "two towers apart, NCE each": _apart(),
+        "joint, no cross attention (TNCSE)": _joint("cross_layers=0"),
+        "joint, side": _joint("branch=side"),
+        "joint, stream, 3 crossings": _joint("cross_layers=3"),
+        "joint, stream, 6 crossings": _joint("cross_layers=6"),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in steps}
+    for batch in batches:
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step(batch)
+            spent[name].append(time.perf_counter() - start)
+    middle = {name: median(times[2:]) for name, times in spent.items()}
+    base = middle["two towers apart, NCE each"]
+    rows = [[name, f"{1000 * took:.0f} ms", f"{took / base:.2f}"] for name, took in middle.items()]
+    twin = build_encoder(read_recipe(RECIPE)[0].encoder)
+    first, second = tower_encoders(twin)
+    chosen = texts[:ENCODED]
+    together = seconds(lambda: twin.encode(chosen, progress=False))
+    apart = seconds(lambda: [tower.encode(chosen, progress=False) for tower in (first, second)])
+    alone = seconds(lambda: first.encode(chosen, progress=False))
+    rows += [
+        [f"encode {ENCODED:,} texts, two plain encoders", f"{apart:.1f} s", "1.00"],
+        [f"encode {ENCODED:,} texts, twin", f"{together:.1f} s", f"{together / apart:.2f}"],
+        [f"encode {ENCODED:,} texts, one plain encoder", f"{alone:.1f} s", f"{alone / apart:.2f}"],
+        ["**twin, times as fast as two plain encodes**", "", f"**{apart / together:.2f}**"],
+    ]
+    title = f"JTCSE's joint step, batch {BATCH}, at most {LENGTH} tokens, Wikipedia sentences"
+    publish("train_jtcse", title, ["what", "median", "cost, apart = 1"], rows)
+
+
+def _joint(setting: str) -> Step:
+    """One step of the joint stage with a setting of its cross attention."""
+    recipe, _ = read_recipe(RECIPE, overrides=[f"stages.joint.objectives.1.{setting}"])
+    stage = recipe.stages[0]
+    material = load_examples(stage, folder=data_folder())
+    module = build_module(stage, material, build_encoder(recipe.encoder))
+    collate = Collator(module.encoder.tokenizer, max_length=LENGTH)
+    return training_step(
+        module, lambda batch: module(**collate([((text,), None) for text in batch]))["loss"]
+    )
+
+
+def _apart() -> Step:
+    """The two towers one after another, each with NCE on its own two views."""
+    recipe, _ = read_recipe(RECIPE)
+    twin = build_encoder(recipe.encoder)
+    steps = [_alone(tower) for tower in tower_encoders(twin)]
+    return lambda batch: [step(batch) for step in steps]
+
+
+def _alone(encoder: Encoder) -> Step:
+    collate = Collator(encoder.tokenizer, max_length=LENGTH)
+
+    def loss(batch: list[str]) -> Tensor:
+        features = collate([((text,), None) for text in batch])
+        both = Tokens(features["input_ids"].repeat(2, 1), features["attention_mask"].repeat(2, 1))
+        first, second = encode_tokens(encoder, both, budget=1024).embedding.chunk(2)
+        return nt_xent(first, second, temperature=0.05).mean()
+
+    return training_step(encoder.model, loss)
+
+
+if __name__ == "__main__":
+    main()
