@@ -48,7 +48,10 @@ def same_weights(one: Path, two: Path) -> bool:
 # every recipe that comes with tertium
 
 
-@pytest.mark.parametrize("name", recipe_names())
+CONDITIONAL = [name for name in recipe_names() if read_recipe(name)[0].stages[-1].head is not None]
+
+
+@pytest.mark.parametrize("name", sorted({*recipe_names()} - {*CONDITIONAL}))
 def test_every_recipe_takes_two_steps(
     name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """The benchmark sets in small, and recipes for tiny models."""
 
+import csv
 import gzip
 import json
 import subprocess
@@ -41,7 +42,22 @@ def toy_benchmarks(folder: Path) -> Path:
     ):
         with gzip.open(folder / name, "wt", encoding="utf-8") as stream:
             stream.write("\n".join(lines) + "\n")
+    for split in ("train", "validation", "test"):
+        toy_triples(folder / f"csts_{split}.csv")
     return folder
+
+
+def toy_triples(path: Path, *scores: object, pairs: int = 24) -> Path:
+    """A user's own triples: every pair under two conditions, one that it meets and one not."""
+    rows = [("sentence1", "sentence2", "condition", "score")]
+    for first, second in toy_examples(pairs).texts:
+        rows.append((first, second, f"the {first.split()[0]}", "5" if first == second else "2"))
+        rows.append((first, second, "dog barks", "4" if first == second else "1"))
+    given = [(*row[:3], str(score)) for row, score in zip(rows[1:], scores, strict=False)]
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter="\t" if path.suffix == ".tsv" else ",")
+        writer.writerows([rows[0], *(given or rows[1:])])
+    return path
 
 
 def toy_pairs(path: Path, *scores: object) -> Path:

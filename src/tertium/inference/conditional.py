@@ -113,6 +113,7 @@ class ConditionalScorer:
         triples: Iterable[TextTriple],
         *,
         order: Order = "given",
+        within_scale: bool = True,
         progress: bool | None = None,
         truncation: Truncation | None = None,
     ) -> NDArray[np.float32]:
@@ -127,6 +128,8 @@ class ConditionalScorer:
             triples: two sentences and a condition each.
             order: a cross-encoder may answer differently when the sentences change places;
                 ``both`` gives the mean of both answers. Bi- and tri-encoders do not care.
+            within_scale: move what lies beyond the scale to its end; without that a half-trained
+                model's scores can still be ranked.
             progress: show a bar; by default on a terminal, after two seconds.
             truncation: count cut triples here instead of warning, for a report over several calls.
         """
@@ -144,6 +147,7 @@ class ConditionalScorer:
         at = [places.setdefault(triple, len(places)) for triple in asked]
         counted = TripleTruncation() if truncation is None else truncation
         found = self._score(list(places), progress=progress, truncation=counted)[at]
+        found = found.clip(*self.scale) if within_scale else found
         if truncation is None:
             counted.report()
         return found if order == "given" else found.reshape(2, len(checked)).mean(axis=0)
@@ -203,7 +207,7 @@ class ConditionalScorer:
         limit = self.model.joiner.max_length
         truncation.add(cut=cut, texts=len(rows), limit=limit)
         low, high = self.scale
-        return np.asarray((low + (high - low) * scores).clamp(low, high).numpy())
+        return np.asarray((low + (high - low) * scores).numpy())
 
     def _batches(self, rows: Sequence[tuple[JoinedIds, ...]]) -> Iterator[np.ndarray]:
         """Triples of like length together; the longest sequence of a triple counts for all."""

@@ -29,7 +29,9 @@ from tertium.training.module import WeightedObjective
 __all__ = ["build_conditional", "conditional_head", "halve", "has_csts", "triple_selection"]
 
 
-def build_conditional(stage: StageSpec, material: TripleData, encoder: Encoder) -> ConditionalModule:
+def build_conditional(
+    stage: StageSpec, material: TripleData, encoder: Encoder
+) -> ConditionalModule:
     """Encoder, head and objectives of a stage on conditional data."""
     if stage.head is None or material.labels is None:
         raise TertiumError(f"Stage {stage.name}: conditional data need a head and labels.")
@@ -57,7 +59,8 @@ def triple_selection(
 
     def select() -> Measurement:
         scorer = ConditionalScorer(encoder, conditional_head(module), labels)
-        return Measurement(score=100 * spearman(gold, scorer.score(triples, progress=False)))
+        found = scorer.score(triples, within_scale=False, progress=False)
+        return Measurement(score=100 * spearman(gold, found))
 
     return select
 

@@ -27,7 +27,10 @@ from tertium.recipes.files import RecipeError, read_recipe
 __all__ = ["Sweep", "SweepTable", "Variant", "read_sweep", "run_all", "run_sweep", "sweep_names"]
 
 _FOLDER = Path(__file__).parent
-_WEIGHTS = ("model.safetensors", "run/*/model.safetensors")
+# Titles of a table and the figures below them.
+_STS = {"STS average": "average", "leak-free": "leak_free"}
+_CONDITIONAL = {"held-out fold": "held_out", "C-STS validation": "average"}
+_WEIGHTS = ("model.safetensors", "encoder/model.safetensors", "run/*/model.safetensors")
 
 
 class Variant(BaseModel):
@@ -86,8 +89,17 @@ class SweepTable:
 
     def rows(self) -> list[list[str]]:
         """Header and one row per variant."""
-        names = ("average", "leak_free")
-        header = ["variant", "runs", "STS average", "sd", "leak-free", "sd", "minutes"]
+        conditional = any(
+            "held_out" in run for runs in self.scores.values() for run in runs.values()
+        )
+        titles = _CONDITIONAL if conditional else _STS
+        names = tuple(titles.values())
+        header = [
+            "variant",
+            "runs",
+            *(part for title in titles for part in (title, "sd")),
+            "minutes",
+        ]
         rows = [header]
         for variant, runs in self.scores.items():
             row = [variant, str(len(runs))]
@@ -280,12 +292,30 @@ def _finished(folder: Path) -> bool:
 
 
 def _figures(folder: Path) -> dict[str, float | None]:
-    report = json.loads((folder / "report.json").read_text())
-    sts = report["results"]["sts"]
+    results = json.loads((folder / "report.json").read_text())["results"]
+    if "csts" in results:
+        return _conditional_figures(folder, results["csts"])
+    sts = results["sts"]
     clean = sts.get("leak_free", {}).get("spearman")
     seconds = float((folder / "run" / "seconds.txt").read_text())
     tasks = {task: values["spearman"] for task, values in sts["tasks"].items()}
     return {"average": sts["average"], "leak_free": clean, "seconds": seconds, **tasks}
+
+
+def _conditional_figures(folder: Path, csts: dict[str, Any]) -> dict[str, float | None]:
+    """What chose the checkpoint, best first, and what C-STS's validation part says."""
+    logs = sorted((folder / "run").glob("*/finished.json"))
+    entries = json.loads(logs[-1].read_text()) if logs else []
+    chosen = [entry["eval_score"] for entry in entries if "eval_score" in entry]
+    seconds = float((folder / "run" / "seconds.txt").read_text())
+    (values,) = csts["tasks"].values()
+    return {
+        "average": csts["average"],
+        "held_out": max(chosen, default=None),
+        "seconds": seconds,
+        "pearson": values["pearson"],
+        "direction": values["sensitivity"]["direction"],
+    }
 
 
 def _mean_sd(values: Sequence[float | None]) -> list[str]:

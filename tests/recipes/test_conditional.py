@@ -1,0 +1,397 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import tertium
+from tertium.data.problems import DataError
+from tertium.errors import TertiumError
+from tertium.inference import ConditionalScorer
+from tertium.objectives import OBJECTIVES
+from tertium.recipes.build import build_encoder
+from tertium.recipes.conditional import build_conditional
+from tertium.recipes.files import RecipeError, read_recipe, recipe_names
+from tertium.recipes.sweep import read_sweep
+from tertium.recipes.train import train
+from tertium.recipes.triples import TripleData, fold_of, load_triples
+from tertium.training import conditional as training
+from tests.recipes.toys import toy_recipe, toy_stage, toy_triples
+from tests.training.toys import StoppedError, stop_at, stopped
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* are expected:UserWarning")
+
+CONDITIONAL = [name for name in recipe_names() if read_recipe(name)[0].stages[-1].head is not None]
+TRIPLES = [
+    ("a b c", "a b c", "the cat"),
+    ("a b", "x y z", "the number of dogs"),
+    ("the cat sleeps .", "the dog barks .", "sleeps"),
+]
+
+
+def triple_stage(file: Path, **parts: Any) -> dict[str, Any]:
+    """A stage on a user's own triples; ``parts`` replace its own."""
+    return {
+        "name": "own",
+        "data": {
+            "kind": "conditional",
+            "sources": [{"file": str(file)}],
+            "labels": {"low": 1, "high": 5},
+            "folds": {"count": 4, "held_out": 1},
+        },
+        "head": {"kind": "seaver"},
+        "objectives": [{"kind": "mse"}],
+        "train": {"max_steps": 4, "batch_size": 8, "learning_rate": 0.001, "checkpoint_every": 2},
+        "select": {"task": "held-out", "every": 2},
+        **parts,
+    }
+
+
+def material_of(folder: Path, model: Path, **parts: Any) -> TripleData:
+    stage = triple_stage(toy_triples(folder / "own.csv"), **parts)
+    recipe, _ = read_recipe(toy_recipe(folder / "toy.yaml", model, stage))
+    return load_triples(recipe.stages[0], folder=None)
+
+
+# the recipes that come with tertium
+
+
+def tiny_overrides(name: str, tiny: Path) -> list[str]:
+    recipe, _ = read_recipe(name)
+    head = recipe.stages[0].head
+    assert head is not None
+    place = "stages.csts"
+    return [
+        f"encoder.model={tiny}",
+        "encoder.max_length=48",
+        f"{place}.train.max_steps=2",
+        f"{place}.train.batch_size=8",
+        f"{place}.train.accumulate=1",
+        f"{place}.train.checkpoint_every=1",
+        *([f"{place}.select.every=2"] if recipe.stages[0].select else []),
+        *([f"{place}.data.folds.count=3"] if recipe.stages[0].data.folds else []),
+        *([f"{place}.head.length=48"] if "length" in head.settings() else []),
+    ]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", CONDITIONAL)
+def test_every_conditional_recipe_takes_two_steps(
+    name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
+) -> None:
+    recipe, _ = read_recipe(name)
+    tiny = tiny_bert if name.endswith("minilm") else tiny_roberta
+    trained = train(
+        name,
+        tmp_path / "model",
+        data=benchmarks_folder,
+        overrides=tiny_overrides(name, tiny),
+        progress=False,
+    )
+    entry = next(entry for entry in trained.log["csts"] if "loss" in entry)
+    assert np.isfinite(list(entry.values())).all()
+    assert len(entry.keys() & {*OBJECTIVES}) == len(recipe.stages[0].objectives)
+    chosen = any("eval_score" in entry for entry in trained.log["csts"])
+    assert chosen == (recipe.stages[0].select is not None)
+    model = tertium.load(tmp_path / "model")
+    assert isinstance(model, ConditionalScorer)
+    assert model.scale == (1.0, 5.0)
+    scores = model.score(TRIPLES)
+    assert ((scores >= 1) & (scores <= 5)).all()
+    assert trained.report is not None
+    assert list(trained.report.to_json()["results"]) == ["csts"]
+    card = (tmp_path / "model" / "README.md").read_text("utf-8")
+    assert '("one text", "another", "in this respect")' in card
+    assert "neither plain text nor password" in card
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "sweep", ["csts-minilm", "csts-encoders", "seaver-table5", "seaver-table7"]
+)
+def test_every_variant_of_the_sweeps_builds_and_steps(
+    sweep: str, tiny_bert: Path, benchmarks_folder: Path
+) -> None:
+    found = read_sweep(sweep)
+    for variant in found.variants():
+        name = variant.recipe or found.recipe
+        overrides = [*found.set, *variant.set, *tiny_overrides(name, tiny_bert)]
+        recipe, _ = read_recipe(name, overrides=overrides)
+        stage = recipe.stages[0]
+        material = load_triples(stage, folder=benchmarks_folder)
+        module = build_conditional(stage, material, build_encoder(recipe.encoder))
+        module.train()
+        collate = training.TripleCollator(module.conditional.model)
+        losses = module(**collate([material.examples[at] for at in range(4)]))
+        losses["loss"].backward()
+        assert len(losses) == 1 + len(stage.objectives)
+        assert losses["loss"].isfinite()
+
+
+def test_the_papers_settings() -> None:
+    alphas = {"roberta": 0.0, "roberta-large": 2.0, "simcse": 2.0, "simcse-large": 3.0}
+    for name, alpha in alphas.items():
+        recipe, _ = read_recipe(f"seaver-{name}")
+        stage = recipe.stages[0]
+        assert stage.head is not None and stage.head.settings()["alpha"] == alpha
+        assert stage.head.settings()["regressor"] == "flatten"
+        assert stage.train.batch_size * stage.train.accumulate == 64
+        assert stage.train.clip is None and stage.data.folds is None
+        assert recipe.published is not None
+    assert {len(read_sweep(f"seaver-table{n}").variants()) for n in (5, 7)} == {16, 20}
+
+
+# data
+
+
+def test_both_conditions_of_a_pair_are_in_one_fold(tmp_path: Path, tiny_bert: Path) -> None:
+    trained, held_out = [], []
+    for fold in range(4):
+        data = {"count": 4, "held_out": fold}
+        stage = triple_stage(toy_triples(tmp_path / "own.csv"))
+        stage["data"]["folds"] = data
+        recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+        material = load_triples(recipe.stages[0], folder=None)
+        pairs = {texts[:2] for texts in material.examples.texts}
+        other = {row.texts[:2] for row in material.choosing}
+        assert not pairs & other
+        assert len(material.examples.texts) + len(material.choosing) == 48
+        trained.append(pairs)
+        held_out += [row.texts for row in material.choosing]
+    assert len(set(held_out)) == len(held_out) == 48
+
+
+def test_a_fold_does_not_depend_on_order_case_or_file() -> None:
+    from tertium.data.overlap import pair_key
+
+    one = fold_of(pair_key("A dog barks.", "It rains."), 7)
+    assert one == fold_of(pair_key("it rains", "a dog barks"), 7)
+    assert {fold_of(pair_key(f"{at}", "x"), 5) for at in range(100)} == {0, 1, 2, 3, 4}
+
+
+def test_labels_go_from_0_to_1(tmp_path: Path, tiny_bert: Path) -> None:
+    material = material_of(tmp_path, tiny_bert)
+    assert isinstance(material.examples, training.TripleExamples)
+    assert set(material.examples.labels or ()) == {0.0, 0.25, 0.75, 1.0}
+    assert len(material.examples) == len(material.examples.texts)
+
+
+def test_quadruplets_keep_the_conditions_of_a_pair_together(
+    tmp_path: Path, tiny_bert: Path
+) -> None:
+    material = material_of(
+        tmp_path, tiny_bert, head={"kind": "bi"}, objectives=[{"kind": "quadruplet"}]
+    )
+    assert isinstance(material.examples, training.TripleExamples)
+    assert len(material.examples) < len(material.examples.texts)
+    for at in range(len(material.examples)):
+        group = material.examples[at]
+        assert len(group) >= 2
+        assert len({triple[:2] for triple, _ in group}) == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_files_of_ones_own(ending: str, tmp_path: Path, tiny_bert: Path) -> None:
+    file = toy_triples(tmp_path / f"own.{ending if ending != 'jsonl' else 'csv'}")
+    if ending == "jsonl":
+        rows = [
+            {"sentence1": "a", "sentence2": "b", "aspect": "c", "rating": at % 5 + 1}
+            for at in range(40)
+        ]
+        rows = [{**row, "sentence1": f"a {at}"} for at, row in enumerate(rows)]
+        file = tmp_path / "own.jsonl"
+        file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(file)))
+    material = load_triples(recipe.stages[0], folder=None)
+    assert len(material.examples.texts) + len(material.choosing) in (40, 48)
+    assert material.seen[0].name == str(file)
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "5.5", "nan", "high", ""])
+def test_a_bad_label_names_its_row(bad: str, tmp_path: Path, tiny_bert: Path) -> None:
+    scores: list[object] = [3, 4, bad, 2]
+    file = toy_triples(tmp_path / "own.csv", *scores)
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(file)))
+    with pytest.raises(DataError, match=r"own\.csv:4: column 'score'"):
+        load_triples(recipe.stages[0], folder=None)
+
+
+def test_hidden_labels_cannot_be_learned(
+    tmp_path: Path, tiny_bert: Path, benchmarks_folder: Path
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    toy_triples(folder / "csts_test.csv", *[-1] * 48)
+    stage = triple_stage(tmp_path / "own.csv")
+    stage["data"]["sources"] = [{"name": "C-STS", "split": "test"}]
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    with pytest.raises(TertiumError, match="test part of C-STS hides its labels"):
+        load_triples(recipe.stages[0], folder=folder)
+
+
+def test_too_few_for_folds_and_equal_labels(tmp_path: Path, tiny_bert: Path) -> None:
+    few = toy_triples(tmp_path / "few.csv", 1, 2)
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(few)))
+    with pytest.raises(TertiumError, match="too few for 4 folds"):
+        load_triples(recipe.stages[0], folder=None)
+    equal = toy_triples(tmp_path / "equal.csv", *[3] * 40)
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(equal)))
+    with pytest.raises(TertiumError, match="labels are equal"):
+        load_triples(recipe.stages[0], folder=None)
+
+
+def test_a_limit_keeps_pairs_together(tmp_path: Path, tiny_bert: Path) -> None:
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"))
+    stage["data"] |= {"limit": 12, "folds": None}
+    stage["select"] = None
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    texts = load_triples(recipe.stages[0], folder=None).examples.texts
+    assert len(texts) == 12
+    assert len({triple[:2] for triple in texts}) == 6
+
+
+def test_a_set_without_conditions_is_refused(
+    tmp_path: Path, tiny_bert: Path, benchmarks_folder: Path
+) -> None:
+    stage = triple_stage(tmp_path / "own.csv")
+    stage["data"]["sources"] = [{"name": "STS-B"}]
+    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    with pytest.raises(TertiumError, match="STS-B has no conditions"):
+        load_triples(recipe.stages[0], folder=benchmarks_folder)
+
+
+# what a recipe may not say
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"head": None}, "conditional data need a head, one of: cross, seaver"),
+        ({"head": {"kind": "seever"}}, "Did you mean 'seaver'"),
+        ({"head": {"kind": "seaver", "alfa": 1}}, "alfa: Extra inputs"),
+        ({"head": {"kind": "seaver", "temperature": 0}}, "temperature must be positive"),
+        ({"head": {"kind": "bi", "rank": 0}}, "rank must be at least 1"),
+        ({"objectives": [{"kind": "info_nce"}]}, "info_nce does not learn from conditional"),
+        ({"objectives": [{"kind": "cross_entropy"}]}, "cross_entropy does not learn"),
+        ({"objectives": [{"kind": "mse", "head": "cosine"}]}, "leave its own out"),
+        ({"objectives": [{"kind": "quadruplet"}]}, "seaver has none"),
+        ({"views": [{"kind": "dropout"}]}, "without views"),
+        ({"select": {"task": "STS-B"}}, "select held-out or C-STS"),
+        ({"select": {"task": "C-STS"}}, "C-STS has split: validation"),
+    ],
+)
+def test_mistakes_in_a_recipe(
+    parts: dict[str, Any], message: str, tmp_path: Path, tiny_bert: Path
+) -> None:
+    path = toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(tmp_path / "own.csv", **parts))
+    with pytest.raises(RecipeError, match=message):
+        read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folds": None}, "select held-out needs data.folds"),
+        ({"folds": {"count": 4, "held_out": 4}}, "held_out counts from 0 to 3"),
+        ({"labels": {"names": ["low", "high"]}}, "give labels low and high"),
+        ({"labels": None}, "conditional pairs need labels"),
+    ],
+)
+def test_mistakes_in_the_data(
+    change: dict[str, Any], message: str, tmp_path: Path, tiny_bert: Path
+) -> None:
+    stage = triple_stage(tmp_path / "own.csv")
+    stage["data"] |= change
+    with pytest.raises(RecipeError, match=message):
+        read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+
+
+def test_conditional_parts_elsewhere_are_refused(tmp_path: Path, tiny_bert: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    for change in ({"head": {"kind": "bi"}}, {"select": {"task": "C-STS", "split": "validation"}}):
+        path = toy_recipe(tmp_path / "toy.yaml", tiny_bert, {**toy_stage(pairs), **change})
+        with pytest.raises(RecipeError, match="for conditional data"):
+            read_recipe(path)
+
+
+# runs
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["seaver", "bi"])
+def test_a_resumed_run_ends_like_an_uninterrupted_one(
+    kind: str, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tertium.recipes import train as module
+
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": kind})
+    stage["train"] |= {"max_steps": 6}
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    train(recipe, tmp_path / "whole", evaluate_after=False, progress=False)
+    usual = module.build_module
+
+    def stopping(*arguments: Any) -> Any:
+        built = usual(*arguments)
+        stop_at(built, 5, stopped)
+        return built
+
+    monkeypatch.setattr(module, "build_module", stopping)
+    with pytest.raises(StoppedError):
+        train(recipe, tmp_path / "resumed", evaluate_after=False, progress=False)
+    monkeypatch.setattr(module, "build_module", usual)
+    train(recipe, tmp_path / "resumed", evaluate_after=False, progress=False, resume=True)
+    for file in ("head.safetensors", "encoder/model.safetensors"):
+        one, two = load_file(tmp_path / "whole" / file), load_file(tmp_path / "resumed" / file)
+        assert one.keys() == two.keys()
+        assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.integration
+def test_it_learns_what_a_condition_asks_for(tmp_path: Path, tiny_bert: Path) -> None:
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": "cross"})
+    stage["train"] |= {"max_steps": 60, "learning_rate": 0.003}
+    stage["select"]["every"] = 20
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    trained = train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
+    scores = [entry["eval_score"] for entry in trained.log["own"] if "eval_score" in entry]
+    assert scores[-1] > scores[0] + 20
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("head", [{"kind": "seaver", "alpha": "learned"}, {"kind": "bi"}])
+def test_an_adapter_gives_the_scores_of_the_merged_model(
+    head: dict[str, Any], tmp_path: Path, tiny_bert: Path
+) -> None:
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"), head=head)
+
+    def small(content: Any) -> None:
+        content["encoder"] |= {"freeze": "embeddings", "adapter_rank": 3}
+
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage, change=small)
+    train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
+    merged = tertium.load(tmp_path / "model")
+    adapted = tertium.load(tmp_path / "model" / "adapter")
+    assert isinstance(adapted, ConditionalScorer) and isinstance(merged, ConditionalScorer)
+    np.testing.assert_allclose(adapted.score(TRIPLES), merged.score(TRIPLES), atol=1e-5)
+    assert adapted.training_data == merged.training_data
+
+
+@pytest.mark.integration
+def test_a_new_process_gives_the_same_scores(tmp_path: Path, tiny_bert: Path) -> None:
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"), select=None)
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
+    script = f"""
+import json, torch, tertium
+torch.set_num_threads(1)
+model = tertium.load({str(tmp_path / "model")!r})
+print(json.dumps(model.score({TRIPLES!r}).tolist()))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    expected = tertium.load(tmp_path / "model").score(TRIPLES)  # type: ignore[arg-type]
+    assert json.loads(ran.stdout) == expected.tolist()
