@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": ("fastapi", "uvicorn", "orjson", "prometheus_client"),
     "report": ("matplotlib",),
     "mteb": ("mteb",),
+    "translate": ("sentencepiece",),
 }
 
 

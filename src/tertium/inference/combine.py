@@ -7,6 +7,7 @@ from tertium.encoders import Encoder
 from tertium.errors import TertiumError
 from tertium.inference.ensemble import Ensemble, member_weights
 from tertium.inference.loading import load
+from tertium.inference.pair import PairScorer
 from tertium.types import Pooling
 
 __all__ = ["combine"]
@@ -40,4 +41,8 @@ def combine(
 
 def _embedder(model: str | os.PathLike[str], pooling: Pooling | str | None) -> Encoder | Ensemble:
     loaded = load(model, pooling=pooling)
-    return loaded if isinstance(loaded, Encoder | Ensemble) else loaded.encoder
+    if isinstance(loaded, PairScorer):
+        return loaded.encoder
+    if not isinstance(loaded, Encoder | Ensemble):
+        raise TertiumError(f"{model} compares texts and gives no embedding of a single one.")
+    return loaded

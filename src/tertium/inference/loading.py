@@ -157,7 +157,7 @@ def _from_hub(repository: str, revision: str | None) -> Path:
         folder = snapshot_download(
             repository,
             revision=revision,
-            allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors"],
+            allow_patterns=["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"],
             ignore_patterns=["onnx/*", "openvino/*"],
         )
     except Exception as error:  # the hub client has many kinds of error, all of them mean this

@@ -22,6 +22,7 @@ from tertium.data.rows import (
     Triplet,
 )
 from tertium.data.tables import header_line
+from tertium.data.translations import read_translation
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.inference import Ensemble
 from tertium.inference.combine import combine
@@ -76,7 +77,7 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
     held_out: tuple[str, ...] = ()
     if stage.select is not None and stage.select.task == "held-out":
         texts, held_out = _hold_out(texts)
-    needed = stage.train.batch_size
+    needed = 1 if stage.teacher is not None else stage.train.batch_size  # texts that never meet
     if len(texts) < needed:
         raise TertiumError(
             f"{len(texts)} different examples do not fill one batch of {needed}. Give more texts, "
@@ -128,13 +129,21 @@ def _texts(spec: DataSpec, folder: Path | None) -> tuple[list[tuple[str, ...]], 
     for source in spec.sources:
         if source.name is None:
             path = Path(str(source.file))
-            found, licence = _different(iter_texts(path), path), "the user's own"
+            found, licence = _different(_own(source, path), path), "the user's own"
         else:
             data = benchmarks.load(source.name, split=source.split, folder=folder, text=source.text)
             found, licence = _sentences(data.rows, source.name), data.licence
         texts += _shuffled(found)[: source.limit] if source.limit is not None else found
         licences.append(licence)
     return [(text,) for text in dict.fromkeys(texts)], tuple(licences)
+
+
+def _own(source: SourceSpec, path: Path) -> Iterable[str]:
+    """The rows of a user's file; those of a translation belong to the rows of another."""
+    if source.translation_of is None:
+        return iter_texts(path)
+    pairs = read_translation(Path(source.translation_of), path)
+    return [translation for _, translation in pairs]
 
 
 def _different(texts: Iterable[str], path: Path) -> list[str]:
