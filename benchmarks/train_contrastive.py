@@ -68,9 +68,10 @@ def main() -> None:
     publish("train_contrastive", title, header, rows)
 
 
-def load_texts() -> list[str]:
-    """The sentences of the recipes."""
-    recipe, _ = read_recipe("simcse-minilm")
+def load_texts(*, limit: int | None = 5000) -> list[str]:
+    """The sentences of the recipes, or with another limit more of their kind."""
+    setting = "null" if limit is None else str(limit)
+    recipe, _ = read_recipe("simcse-minilm", overrides=[f"stages.contrast.data.limit={setting}"])
     examples = load_examples(recipe.stages[0], folder=data_folder()).examples
     return [text for (text,) in examples.texts]
 

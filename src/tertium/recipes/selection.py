@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from tertium.data import benchmarks
 from tertium.encoders import Encoder
+from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.evaluation import spearman
 from tertium.evaluation.metrics import cosines
@@ -61,9 +62,9 @@ def build_selection(
     gold = np.array([row.score for row in data.rows])
 
     def select() -> Measurement:
-        rows = encoder.encode(texts, progress=False)
-        score = 100 * spearman(gold, cosines(rows[0::2], rows[1::2]))
-        return measure(score, torch.from_numpy(rows[:_SAMPLE]))
+        rows = _quietly(encoder, texts)
+        score = 100 * spearman(gold, cosines(rows[0::2].numpy(), rows[1::2].numpy()))
+        return measure(score, rows[:_SAMPLE])
 
     return select
 
@@ -75,15 +76,21 @@ def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
     other texts being negatives. It needs no labels and no dropout, and it rewards what contrastive
     training is after: alignment of the two forms and uniformity of the whole.
     """
-    whole = encoder.encode(list(texts), output="torch", progress=False)
-    damaged = encoder.encode([_damaged(text) for text in texts], output="torch", progress=False)
+    whole = _quietly(encoder, texts)
+    damaged = _quietly(encoder, [_damaged(text) for text in texts])
     return -float(info_nce(damaged, whole, temperature=_TEMPERATURE).mean())
+
+
+def _quietly(encoder: Encoder, texts: Sequence[str]) -> Tensor:
+    """Embeddings without a bar, and without saying at each checkpoint again what was cut."""
+    return encoder.encode(
+        list(texts), output="torch", progress=False, truncation=Truncation()
+    ).cpu()
 
 
 def _label_free(encoder: Encoder, texts: Sequence[str]) -> Callable[[], Measurement]:
     def select() -> Measurement:
-        rows = encoder.encode(list(texts), output="torch", progress=False)
-        return measure(recognition(encoder, texts), rows.cpu())
+        return measure(recognition(encoder, texts), _quietly(encoder, texts))
 
     return select
 
