@@ -176,9 +176,10 @@ class SeaverHead(ConditionalHead):
                 heads=shape.heads,
                 alpha=alpha,
                 temperature=temperature,
-                gradient=gradient,
+                gradient="states_and_weights",  # what must not learn is detached before the mix
             )
             self.regressor = _regressor(shape, regressor, length, dropout)
+        self.gradient = gradient
         self.mix = nn.Parameter(torch.zeros(shape.depth)) if layers == "mix" else None
 
     @property
@@ -204,9 +205,10 @@ class SeaverHead(ConditionalHead):
             raise TertiumError(
                 f"{self.kind} needs the attention of layers {self.attention_layers}."
             )
+        maps = side.attention.detach() if self.gradient == "states" else side.attention
         if self.mix is None:
-            return side.attention[-1]
-        return torch.einsum("l,lnhqk->nhqk", self.mix.softmax(dim=0), side.attention)
+            return maps[-1]
+        return torch.einsum("l,lnhqk->nhqk", self.mix.softmax(dim=0), maps)
 
     def pieces(self, segments: Int[Tensor, "n t"]) -> Int[Tensor, "n t"]:
         """What counts as sentences and as condition: what is."""
