@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 import tertium
 from tertium.encoders import Encoder
-from tertium.encoders.encoder import TruncationWarning
+from tertium.encoders.encoder import TruncationWarning, UnknownTextWarning
 from tertium.errors import TertiumError
 from tertium.manifest import TrainingData, read_manifest
 from tertium.types import Embedder, Pooling, Scorer
@@ -126,7 +126,7 @@ def test_truncation_is_reported_once_per_call(bert: Encoder) -> None:
     for _ in range(2):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            bert.encode([*texts, "short", *texts], token_budget=64)
+            bert.encode([*texts, "the cat", *texts], token_budget=64)
         assert [str(w.message).split(";")[0] for w in seen] == [
             "3 of 4 distinct texts had more than 64 tokens"
         ]
@@ -369,3 +369,13 @@ def test_a_model_without_a_transformer_is_refused() -> None:
 def test_an_empty_batch_has_no_features(bert: Encoder) -> None:
     with pytest.raises(TertiumError, match="at least one text"):
         bert.features([])
+
+
+def test_texts_that_the_vocabulary_does_not_know_are_counted(tiny_bert: Path) -> None:
+    encoder = tertium.load(tiny_bert)
+    with pytest.warns(UnknownTextWarning, match="2 of 4 distinct texts hold nothing"):
+        rows = encoder.encode(["zzz", "yyy xxx", "the zzz", ""])
+    assert rows.shape == (4, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.encode(["the cat", "zzz cat", ""])

@@ -37,6 +37,7 @@ __all__ = [
     "Encoder",
     "Truncation",
     "TruncationWarning",
+    "UnknownTextWarning",
     "evaluating",
     "flat_pairs",
     "valid_text",
@@ -65,22 +66,42 @@ class TruncationWarning(TertiumWarning):
     """Some texts were longer than the model reads."""
 
 
+class UnknownTextWarning(TertiumWarning):
+    """Some texts hold nothing that the model's vocabulary knows."""
+
+
 @dataclass
 class Truncation:
-    """How many texts were cut, over as many calls as share it; ``report`` says so once."""
+    """How many texts were not read whole, over all calls that share it; ``report`` says so once.
+
+    Attributes:
+        cut: texts that were too long.
+        texts: all of them.
+        limit: how many tokens are read.
+        unknown: texts of which the vocabulary knows nothing, so that all of them are alike.
+    """
 
     cut: int = 0
     texts: int = 0
     limit: int = 0
+    unknown: int = 0
 
-    def add(self, *, cut: int, texts: int, limit: int) -> None:
+    def add(self, *, cut: int, texts: int, limit: int, unknown: int = 0) -> None:
         """Count one call."""
         self.cut += cut
         self.texts += texts
         self.limit = limit
+        self.unknown += unknown
 
     def report(self, *, stacklevel: int = 2) -> None:
-        """Warn if anything was cut."""
+        """Warn if anything was cut or unknown."""
+        if self.unknown:
+            warnings.warn(
+                f"{self.unknown} of {self.texts} distinct texts hold nothing that the model's "
+                "vocabulary knows (as emoji alone, or one endless word): to it they are all alike.",
+                UnknownTextWarning,
+                stacklevel=stacklevel + 1,
+            )
         if self.cut:
             warnings.warn(
                 f"{self.cut} of {self.texts} distinct texts had more than {self.limit} tokens; "
@@ -454,8 +475,18 @@ class Encoder:
             )["input_ids"]
             for index, row in zip(long, cut, strict=True):
                 ids[index] = row
-        truncation.add(cut=len(long), texts=len(texts), limit=limit)
+        truncation.add(
+            cut=len(long), texts=len(texts), limit=limit, unknown=self._count_unknown(ids)
+        )
         return ids
+
+    def _count_unknown(self, ids: list[list[int]]) -> int:
+        """Texts whose tokens, apart from those that frame them, are all the unknown one."""
+        unknown = self.tokenizer.unk_token_id
+        frame = self.tokenizer.num_special_tokens_to_add()
+        if unknown is None:
+            return 0
+        return sum(1 for row in ids if 0 < row.count(unknown) >= len(row) - frame)
 
     def _padded(self, ids: Sequence[list[int]], batch: Iterable[int]) -> dict[str, Tensor]:
         rows = [ids[index] for index in batch]

@@ -8,7 +8,7 @@ from tertium.encoders.towers import tower_encoders
 from tertium.errors import TertiumError
 from tertium.files import check_new_folder
 from tertium.inference.ensemble import Ensemble
-from tertium.inference.loading import load, load_embedder
+from tertium.inference.loading import load_embedder
 from tertium.inference.pair import PairScorer
 from tertium.types import Pooling
 

@@ -102,7 +102,13 @@ class Ensemble:
         manifest = read_manifest(folder)
         if manifest is None or manifest.kind is not Kind.ENSEMBLE:
             raise TertiumError(f"{folder} holds no ensemble.")
-        entries = manifest.details.get("members") or []
+        entries = manifest.details.get("members")
+        if not entries or any(
+            not {"folder", "name", "weight"} <= entry.keys() for entry in entries
+        ):
+            raise TertiumError(
+                f"{folder / FILE_NAME}: the members of the ensemble are not all told."
+            )
         encoders = [
             _load_member(folder / str(entry["folder"]), name=entry["name"], **options)
             for entry in entries
@@ -181,7 +187,7 @@ class Ensemble:
         if counted is None:
             most.report()
         else:
-            counted.add(cut=most.cut, texts=most.texts, limit=most.limit)
+            counted.add(cut=most.cut, texts=most.texts, limit=most.limit, unknown=most.unknown)
         return rows if output == "torch" else rows.cpu().numpy()
 
     def score(
