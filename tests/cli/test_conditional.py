@@ -1,0 +1,137 @@
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+import tertium
+from tertium.data.labels import OrderedLabels
+from tertium.encoders import Encoder
+from tertium.heads import CONDITIONAL_HEADS
+from tertium.inference import ConditionalScorer
+from tertium.inference.conditional import model_shape
+from tests.cli.conftest import Run
+from tests.recipes.toys import toy_triples
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def model(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    head = CONDITIONAL_HEADS["bi"](model_shape(encoder))
+    folder = tmp_path_factory.mktemp("conditional") / "model"
+    ConditionalScorer(encoder, head, OrderedLabels(1.0, 5.0)).save(folder)
+    return folder
+
+
+def scores(model: Path, *triples: tuple[str, str, str]) -> list[float]:
+    loaded = tertium.load(model)
+    assert isinstance(loaded, ConditionalScorer)
+    return [float(score) for score in loaded.score(triples)]
+
+
+# compare
+
+
+def test_compare_on_several_respects(run: Run, model: Path) -> None:
+    ran = run("compare", "a cat", "a dog", "--on", "x", "--on", "the y", "-m", model, "--json")
+    assert ran.code == 0, ran.err
+    pairs = json.loads(ran.out)["pairs"]
+    assert [pair["condition"] for pair in pairs] == ["x", "the y"]
+    assert [list(pair) for pair in pairs] == [
+        ["a", "b", "condition", "score", "scale", "cosine"]
+    ] * 2
+    expected = scores(model, ("a cat", "a dog", "x"), ("a cat", "a dog", "the y"))
+    assert [pair["score"] for pair in pairs] == pytest.approx(expected)
+    assert pairs[0]["scale"] == [1.0, 5.0] and pairs[0]["cosine"] is None
+    people = run("compare", "a cat", "a dog", "--on", "x", "--on", "[bold]y[/bold]", "-m", model)
+    lines = people.out.splitlines()
+    assert lines[1].split() == ["of", "5", "as", "to", "text"]
+    assert " x " in lines[2] and "[bold]y[/bold]" in lines[3]
+
+
+def test_compare_without_a_respect_says_so(run: Run, model: Path) -> None:
+    ran = run("compare", "a cat", "a dog", "-m", model, "--json")
+    assert ran.code == 0
+    assert "1 of 1 triples have no condition" in ran.err
+    assert json.loads(ran.out)["pairs"][0]["condition"] is None
+    assert run("compare", "a cat", "a dog", "-m", model).code == 0
+    blank = run("compare", "a cat", "a dog", "--on", " ", "-m", model, "--json")
+    assert blank.code == 0 and "have no condition" in blank.err
+
+
+@pytest.mark.parametrize("option", [(), ("-m", "sts"), ("-m", "default")])
+def test_a_model_that_takes_no_conditions(run: Run, option: tuple[str, ...]) -> None:
+    ran = run("compare", "a cat", "a dog", "--on", "x", *option)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert "tertium train seaver-minilm -o DIR" in ran.err
+
+
+# score
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet"])
+def test_score_with_a_column_of_conditions(
+    run: Run, model: Path, tmp_path: Path, ending: str
+) -> None:
+    pairs = toy_triples(tmp_path / "pairs.csv", pairs=3)
+    output = tmp_path / f"scored.{ending}"
+    ran = run("score", pairs, "-o", output, "-m", model, "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == {"output": str(output), "rows": 6, "scale": [1.0, 5.0]}
+    if ending == "csv":
+        header, *rows = csv.reader(output.read_text().splitlines())
+        assert header == ["sentence1", "sentence2", "condition", "similarity"]
+        triples = [(row[0], row[1], row[2]) for row in rows]
+        assert [float(row[3]) for row in rows] == pytest.approx(scores(model, *triples), abs=1e-5)
+
+
+def test_score_with_blank_conditions_and_without_any(run: Run, model: Path, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("sentence1\tsentence2\tcondition\na\tb\t\nc\td\tx\n")
+    ran = run("score", pairs, "-o", tmp_path / "out.tsv", "-m", model)
+    assert ran.code == 0 and "1 of 2 triples have no condition" in ran.err
+    pairs.write_text("sentence1\tsentence2\na\tb\n")
+    ran = run("score", pairs, "-o", tmp_path / "other.tsv", "-m", model)
+    assert ran.code == 2 and "column 'condition'" in ran.err
+    assert not (tmp_path / "other.tsv").exists()
+
+
+def test_score_by_a_model_without_conditions(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
+    pairs = toy_triples(tmp_path / "pairs.csv", pairs=3)
+    ran = run("score", pairs, "-o", tmp_path / "out.tsv", "-m", tiny_bert)
+    assert ran.code == 0 and "does not take conditions; the column is left out" in ran.err
+    assert (tmp_path / "out.tsv").read_text().startswith("sentence1\tsentence2\tsimilarity\n")
+    ran = run("score", pairs, "-o", tmp_path / "none.tsv")
+    assert ran.code == 2 and "tertium train seaver-minilm" in ran.err
+
+
+# the others
+
+
+def test_vectors_are_not_to_be_had(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("a\n")
+    ran = run("encode", tmp_path / "texts.txt", "-o", tmp_path / "v.npy", "-m", model)
+    assert ran.code == 2 and "gives no vectors" in ran.err
+    ran = run("encode", tmp_path / "texts.txt", "-o", tmp_path / "v.npy", "-m", model / "encoder")
+    assert ran.code == 0
+
+
+def test_evaluate_on_conditions_with_predictions(run: Run, model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for split in ("validation", "test"):
+        toy_triples(folder / f"csts_{split}.csv", pairs=6)
+    file = tmp_path / "predictions.json"
+    ran = run(
+        *("evaluate", model, "--suite", "csts", "--data", folder, "--bootstrap", 20),
+        *("--predictions", file, "--json"),
+    )
+    assert ran.code == 0, ran.err
+    (task,) = json.loads(ran.out)["results"]["csts"]["tasks"].values()
+    assert task["split"] == "validation" and task["sentence_pairs"] == 6
+    assert len(json.loads(file.read_text())) == 12
+    assert "12 predictions" in ran.err
