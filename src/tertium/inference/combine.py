@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tertium.encoders import Encoder
 from tertium.errors import TertiumError
 from tertium.inference.ensemble import Ensemble, member_weights
-from tertium.inference.loading import load
+from tertium.inference.loading import load_embedder
 from tertium.inference.pair import PairScorer
 from tertium.types import Pooling
 
@@ -40,9 +40,5 @@ def combine(
 
 
 def _embedder(model: str | os.PathLike[str], pooling: Pooling | str | None) -> Encoder | Ensemble:
-    loaded = load(model, pooling=pooling)
-    if isinstance(loaded, PairScorer):
-        return loaded.encoder
-    if not isinstance(loaded, Encoder | Ensemble):
-        raise TertiumError(f"{model} compares texts and gives no embedding of a single one.")
-    return loaded
+    loaded = load_embedder(model, pooling=pooling)
+    return loaded.encoder if isinstance(loaded, PairScorer) else loaded
