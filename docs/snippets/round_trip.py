@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from tertium import TertiumError
 from tertium.data.translations import read_translation
 
 Path("en.txt").write_text("A cat sleeps.\nA dog barks.\n")
@@ -8,5 +9,5 @@ print(read_translation(Path("en.txt"), Path("back.txt"))[0])
 Path("back.txt").write_text("A cat is asleep.\n")
 try:
     read_translation(Path("en.txt"), Path("back.txt"))
-except Exception as error:
+except TertiumError as error:
     print(error)

@@ -12,6 +12,7 @@ from transformers import AutoModel
 import tertium
 from tertium.encoders import Encoder
 from tertium.encoders.encoder import Truncation, TruncationWarning
+from tertium.encoders.towers import join_towers
 from tertium.errors import TertiumError
 from tertium.inference import Ensemble
 from tertium.inference.combine import combine
@@ -121,6 +122,17 @@ def test_members_are_plain_models_without_pickles(folders: list[Path], tmp_path:
     for number, folder in enumerate(folders, 1):
         stock = SentenceTransformer(str(tmp_path / "three" / f"member-{number}"), device="cpu")
         np.testing.assert_allclose(stock.encode(TEXTS), rows(folder), atol=1e-5)
+
+
+def test_a_twin_is_a_member_like_any_other(folders: list[Path], tmp_path: Path) -> None:
+    towers = [tertium.load(folder, pooling="cls") for folder in (folders[0], folders[2])]
+    assert all(isinstance(tower, Encoder) for tower in towers)
+    join_towers(*towers).save(tmp_path / "twin")  # type: ignore[arg-type]
+    combine([tmp_path / "twin", folders[1]], weight=0.7).save(tmp_path / "uc")
+    expected = 0.3 * sum(tower.encode(TEXTS) for tower in towers) + 0.7 * rows(folders[1])
+    np.testing.assert_allclose(tertium.load(tmp_path / "uc").encode(TEXTS), expected, atol=1e-5)
+    stock = SentenceTransformer(str(tmp_path / "uc" / "member-1"), device="cpu")
+    np.testing.assert_allclose(stock.encode(TEXTS), rows(tmp_path / "twin"), atol=1e-5)
 
 
 def test_what_members_have_in_common(folders: list[Path]) -> None:
