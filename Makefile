@@ -23,6 +23,7 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/train_regression.py
 	$(BIN)/python benchmarks/train_contrastive.py
+	$(BIN)/python benchmarks/score_conditional.py
 
 clean:
 	rm -rf .venv
