@@ -89,7 +89,7 @@ def load_module(recipe: str) -> TrainingModule:
 
 def training_step(model: torch.nn.Module, loss: Callable[[list[str]], Tensor]) -> Step:
     """Forward, backward and optimiser step of a model in training."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)  # as both trainers
     model.train()
 
     def step(batch: list[str]) -> None:

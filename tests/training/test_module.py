@@ -91,7 +91,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
 
     def spy(self: Encoder, features: dict[str, Tensor], **options: Any) -> Encoded:
         out = original(self, features, **options)
-        seen.append(Seen(self, Tokens(features["input_ids"], features["attention_mask"]), out))
+        mask = features["attention_mask"]
+        ids = features.get("input_ids", torch.full_like(mask, -1))  # looked up before, in groups
+        seen.append(Seen(self, Tokens(ids, mask), out))
         return out
 
     monkeypatch.setattr(Encoder, "forward", spy)

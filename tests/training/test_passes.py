@@ -33,7 +33,7 @@ def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     original = Encoder.forward
 
     def spy(self: Encoder, features: dict[str, Tensor], **options: Any) -> Encoded:
-        seen.append(features["input_ids"].shape[1])
+        seen.append(features["attention_mask"].shape[1])
         return original(self, features, **options)
 
     monkeypatch.setattr(Encoder, "forward", spy)

@@ -27,9 +27,22 @@ def encode_tokens(
         layers: layers whose attention is kept.
     """
     groups = length_groups(tokens, budget=budget)
-    parts = [_pass(encoder, group, layers) for _, group in groups]
     if len(groups) == 1:
-        return parts[0]
+        return encoder.forward(
+            {"input_ids": tokens.ids, "attention_mask": tokens.mask}, attention_layers=layers
+        )
+    # Looked up once: the gradient of a lookup is as large as the whole table.
+    words = encoder.backbone.get_input_embeddings()(tokens.ids)
+    parts = [
+        encoder.forward(
+            {
+                "inputs_embeds": words[rows, : group.ids.shape[1]],
+                "attention_mask": group.mask,
+            },
+            attention_layers=layers,
+        )
+        for rows, group in groups
+    ]
     back = torch.cat([rows for rows, _ in groups]).argsort()
     width = tokens.ids.shape[1]
     missing = [width - part.mask.shape[1] for part in parts]
@@ -61,11 +74,6 @@ def length_groups(tokens: Tokens, *, budget: int | None) -> list[tuple[Tensor, T
     lengths = tokens.mask.sum(dim=1).numpy()
     groups = [torch.from_numpy(rows) for rows in token_budget_batches(lengths, budget=budget)]
     return [(rows, _trimmed(tokens, rows)) for rows in groups] if len(groups) > 1 else whole
-
-
-def _pass(encoder: Encoder, tokens: Tokens, layers: Sequence[int]) -> Encoded:
-    features = {"input_ids": tokens.ids, "attention_mask": tokens.mask}
-    return encoder.forward(features, attention_layers=layers)
 
 
 def _trimmed(tokens: Tokens, rows: Tensor) -> Tokens:

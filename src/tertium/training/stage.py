@@ -145,7 +145,7 @@ class StageTrainer(Trainer):
                 layer_decay=schedule.layer_decay,
                 depth=depth,
             )
-            self.optimizer = torch.optim.AdamW(groups, betas=schedule.betas)
+            self.optimizer = torch.optim.AdamW(groups, betas=schedule.betas, fused=True)
         return self.optimizer
 
     def compute_loss(

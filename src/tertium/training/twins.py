@@ -1,7 +1,9 @@
 """Both towers on both views of a batch, with cross attention where an objective asks for it."""
 
+from collections.abc import Sequence
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, distributed
 
 from tertium.encoders.cross_attention import cross_branches, cross_layers
@@ -29,7 +31,12 @@ def encode_towers(
     """
     layers = cross_layers(int(twin.config.num_hidden_layers), crossing.count) if crossing else ()
     groups = length_groups(tokens, budget=budget)
-    parts = [_encode(twin, group, layers, crossing) for _, group in groups]
+    # Looked up once: the gradient of a lookup is as large as the whole table.
+    words = [tower.get_input_embeddings()(tokens.ids) for tower in (twin.first, twin.second)]
+    parts = [
+        _encode(twin, [w[rows, : group.ids.shape[1]] for w in words], group.mask, layers, crossing)
+        for rows, group in groups
+    ]
     order = torch.cat([rows for rows, _ in groups]).argsort()
 
     def joined(states: list[Tensor | None]) -> Float[Tensor, "2 2 n d"] | None:
@@ -45,12 +52,16 @@ def encode_towers(
 
 
 def _encode(
-    twin: TwinModel, tokens: Tokens, layers: range | tuple[()], crossing: Crossing | None
+    twin: TwinModel,
+    words: Sequence[Float[Tensor, "n t d"]],
+    mask: Int[Tensor, "n t"],
+    layers: Sequence[int],
+    crossing: Crossing | None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """CLS, pooled and crossed states ``[tower, n, d]`` of one group."""
     one, two = (
-        tower(tokens.ids, attention_mask=tokens.mask, output_hidden_states=len(layers) > 0)
-        for tower in (twin.first, twin.second)
+        tower(inputs_embeds=embedded, attention_mask=mask, output_hidden_states=len(layers) > 0)
+        for tower, embedded in zip((twin.first, twin.second), words, strict=True)
     )
     cls = torch.stack([out.last_hidden_state[:, 0] for out in (one, two)])
     pooled = None
@@ -62,7 +73,7 @@ def _encode(
         twin.first,
         twin.second,
         (one.hidden_states, two.hidden_states),
-        tokens.mask,
+        mask,
         layers=layers,
         branch=crossing.branch,
         cls_only=True,
