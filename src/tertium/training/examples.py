@@ -66,7 +66,6 @@ class Collator:
             features["labels"] = torch.from_numpy(np.asarray(labels, dtype=np.float32))
         return features
 
-
     def lengths(self, examples: Examples) -> NDArray[np.int64]:
         """Tokens of each example's longest side, as the model will read it."""
         return token_lengths(examples, self._tokenizer, max_length=self._max_length)
