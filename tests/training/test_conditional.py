@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import tertium
+from tertium.encoders import Encoder
+from tertium.encoders.conditional import ConditionalModel
+from tertium.heads import CONDITIONAL_HEADS, ModelShape
+from tertium.objectives import MSE, Quadruplet
+from tertium.objectives.base import NonFiniteLossError
+from tertium.training.conditional import ConditionalModule, TripleCollator, TripleExamples
+from tertium.training.module import WeightedObjective
+
+TEXTS = [("a b", "c", "d"), ("a b", "c", "e f g"), ("x", "y z", "a")]
+EXAMPLES = TripleExamples(TEXTS, [1.0, 0.25, 0.5], ((0, 1), (2,)))
+
+
+@pytest.fixture(params=["bi", "seaver"])
+def module(request: pytest.FixtureRequest, tiny_bert: Path) -> ConditionalModule:
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    head = CONDITIONAL_HEADS[request.param](ModelShape(32, 32, 4, 3))
+    mse = MSE(head=nn.Identity(), low=0.0, high=1.0, clip="none")
+    objectives = {"mse": WeightedObjective(mse, 0.5)}
+    if request.param == "bi":
+        objectives["quadruplet"] = WeightedObjective(Quadruplet())
+    return ConditionalModule(ConditionalModel(encoder, head), objectives)
+
+
+def test_a_group_stays_together() -> None:
+    assert len(EXAMPLES) == 2
+    assert EXAMPLES[0] == [(TEXTS[0], 1.0), (TEXTS[1], 0.25)]
+
+
+def test_a_batch_has_labels_and_groups(module: ConditionalModule) -> None:
+    collate = TripleCollator(module.conditional.model)
+    batch = collate([EXAMPLES[0], EXAMPLES[1]])
+    assert batch["labels"].tolist() == [1.0, 0.25, 0.5]
+    assert batch["groups"].tolist() == [0, 0, 1]
+    sequences = len(module.conditional.model.reads.sequences)
+    assert len(batch["input_ids"]) == 3 * sequences
+    assert max(collate.lengths(EXAMPLES)) == batch["input_ids"].shape[1]
+
+
+def test_the_loss_is_the_sum_of_weighted_terms(module: ConditionalModule) -> None:
+    module.eval()
+    batch = TripleCollator(module.conditional.model)([EXAMPLES[0], EXAMPLES[1]])
+    found = module(**batch)
+    scores = module.conditional.model(batch).score
+    expected = 0.5 * (scores - batch["labels"]).square().mean()
+    torch.testing.assert_close(found["mse"], expected)
+    terms = [value for name, value in found.items() if name != "loss"]
+    torch.testing.assert_close(found["loss"], torch.stack(terms).sum())
+
+
+def test_every_weight_is_saved_once_and_follows_the_mode(module: ConditionalModule) -> None:
+    names = list(module.state_dict())
+    pointers = [tensor.data_ptr() for tensor in module.state_dict().values() if tensor.numel()]
+    assert len(set(pointers)) == len(pointers)
+    assert any(name.startswith("head.") for name in names) or module.head.state_dict() == {}
+    for mode in (True, False):
+        module.train(mode)
+        assert module.conditional.model.training is module.encoder.model.training is mode
+
+
+def test_a_term_that_is_not_finite_is_named(module: ConditionalModule) -> None:
+    batch = TripleCollator(module.conditional.model)([EXAMPLES[0]])
+    batch["labels"][0] = torch.nan
+    with pytest.raises(NonFiniteLossError, match="'mse' is nan"):
+        module(**batch)
