@@ -3,13 +3,11 @@
 python benchmarks/train_jtcse.py
 """
 
-import time
 import warnings
-from statistics import median
 
 from common import data_folder, publish, seconds
 from torch import Tensor
-from train_contrastive import BATCH, LENGTH, STEPS, Step, load_texts, training_step
+from train_contrastive import BATCH, LENGTH, Step, load_texts, times_in_turn, training_step
 
 from tertium.encoders import Encoder
 from tertium.encoders.towers import tower_encoders
@@ -29,7 +27,6 @@ def main() -> None:
     """Steps in turn in one process on the same batches; then encoding."""
     warnings.simplefilter("ignore")
     texts = load_texts()
-    batches = [texts[at : at + BATCH] for at in range(0, BATCH * STEPS, BATCH)]
     steps = {
         "two towers apart, NCE each": _apart(),
         "joint, no cross attention (TNCSE)": _joint("cross_layers=0"),
@@ -37,13 +34,7 @@ def main() -> None:
         "joint, stream, 3 crossings": _joint("cross_layers=3"),
         "joint, stream, 6 crossings": _joint("cross_layers=6"),
     }
-    spent: dict[str, list[float]] = {name: [] for name in steps}
-    for batch in batches:
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step(batch)
-            spent[name].append(time.perf_counter() - start)
-    middle = {name: median(times[2:]) for name, times in spent.items()}
+    middle = times_in_turn(steps)
     base = middle["two towers apart, NCE each"]
     rows = [[name, f"{1000 * took:.0f} ms", f"{took / base:.2f}"] for name, took in middle.items()]
     twin = build_encoder(read_recipe(RECIPE)[0].encoder)
@@ -59,7 +50,7 @@ def main() -> None:
         ["**twin, times as fast as two plain encodes**", "", f"**{apart / together:.2f}**"],
     ]
     title = f"JTCSE's joint step, batch {BATCH}, at most {LENGTH} tokens, Wikipedia sentences"
-    publish("train_jtcse", title, ["what", "median", "cost, apart = 1"], rows)
+    publish("train_jtcse", title, ["what", "time", "cost, apart = 1"], rows)
 
 
 def _joint(setting: str) -> Step:
