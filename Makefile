@@ -9,7 +9,7 @@ demo: .venv/core.done
 	$(BIN)/python examples/tour.py
 
 test: .venv/dev.done
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .
@@ -23,6 +23,8 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/train_regression.py
 	$(BIN)/python benchmarks/train_contrastive.py
+	$(BIN)/python benchmarks/train_micse.py
+	$(BIN)/python benchmarks/train_jtcse.py
 	$(BIN)/python benchmarks/score_conditional.py
 
 clean:

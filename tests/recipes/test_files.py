@@ -360,7 +360,7 @@ def test_adapters_are_for_graded_pairs(tmp_path: Path) -> None:
         content["stages"] = [contrast_stage(Path("t.txt"))]
 
     (line,) = mistakes(tmp_path, change)
-    assert "needs a last stage on graded pairs" in line
+    assert "needs a last stage on graded or conditional pairs" in line
 
 
 def test_a_dead_zone_by_default_must_fit_too(tmp_path: Path) -> None:

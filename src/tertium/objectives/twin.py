@@ -17,7 +17,6 @@ __all__ = ["CrossTowerContrast", "ModulusConstraint", "TowerContrast"]
 class _TwinObjective(Objective):
     """An objective that looks at both towers of a twin."""
 
-    in_batch: ClassVar[bool] = True
     two_towers: ClassVar[bool] = True
 
     def towers(self, views: ViewPair) -> Towers:
@@ -28,6 +27,10 @@ class _TwinObjective(Objective):
 
 
 class _Tempered(_TwinObjective):
+    """One that contrasts sentences, with cosines divided by a temperature."""
+
+    in_batch: ClassVar[bool] = True
+
     def __init__(self, *, temperature: float = 0.05) -> None:
         super().__init__()
         if not temperature > 0:

@@ -34,11 +34,12 @@ def _gather(encoded: Encoded) -> Encoded:
 
 
 def _gather_towers(towers: Towers) -> Towers:
-    return Towers(
+    """What is contrasted; pooled states meet those of the same sentence only."""
+    return replace(
+        towers,
         cls=_joined(towers.cls, dim=2),
-        pooled=None if towers.pooled is None else _joined(towers.pooled, dim=2),
+        pooled=None,
         crossed=None if towers.crossed is None else _joined(towers.crossed, dim=2),
-        asks=towers.asks,
     )
 
 
