@@ -18,7 +18,7 @@ from tertium.recipes.selection import build_selection, recognition
 from tertium.training import train_stage
 from tertium.training.health import Measurement
 
-RATES = (1e-5, 1e-4)  # the recipe's rate, and one that is too high
+RATES = (1e-5, 1e-4)  # the recipe's rate, and ten times that
 HELD_OUT = 512
 
 
