@@ -105,7 +105,7 @@ def recipes(
     table = Table(box=None, pad_edge=False)
     table.add_column("recipe", no_wrap=True, overflow="fold")
     table.add_column("what it does")
-    table.add_column("paper's STS", justify="right")
+    table.add_column("in the paper", justify="right")
     for known, recipe in found.items():
         figure = "" if recipe.published is None else f"{recipe.published:.2f}"
         table.add_row(known, recipe.summary, figure)
