@@ -107,6 +107,21 @@ class Encoded:
     layers: tuple[int, ...] = ()
     segments: Int[Tensor, "n t"] | None = None
 
+    def split(self, sides: int) -> list["Encoded"]:
+        """The sides of a merged batch: all rows of the first, then all of the second, and so on."""
+        n = len(self.mask) // sides
+        return [self._rows(slice(at * n, (at + 1) * n)) for at in range(sides)]
+
+    def _rows(self, rows: slice) -> "Encoded":
+        return Encoded(
+            embedding=self.embedding[rows],
+            tokens=self.tokens[rows],
+            mask=self.mask[rows],
+            attention=None if self.attention is None else self.attention[:, rows],
+            layers=self.layers,
+            segments=None if self.segments is None else self.segments[rows],
+        )
+
 
 @dataclass(frozen=True)
 class Compared:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol, cast
 
-import torch
 from torch import Tensor, nn
 
 from tertium.encoders.encoder import Encoder
@@ -89,8 +88,7 @@ class ConditionalModel(nn.Module):
         inputs = {key: features[key].to(device) for key in ("input_ids", "attention_mask")}
         encoded = self.encoder.forward(inputs, attention_layers=self.reads.attention_layers)
         encoded = replace(encoded, segments=segments)
-        count = len(self._members)
-        compared: Compared = self.head([_side(encoded, at, count) for at in range(count)])
+        compared: Compared = self.head(encoded.split(len(self._members)))
         return compared
 
     @property
@@ -101,17 +99,3 @@ class ConditionalModel(nn.Module):
         sentences = [ids[at] for at in members if at < 2] or [ids[2]]
         with_condition = len(members) > 1 and 2 in members
         return self.joiner.join(sentences, ids[2] if with_condition else None)
-
-
-def _side(encoded: Encoded, at: int, count: int) -> Encoded:
-    """The rows of one sequence in a merged batch."""
-    n = len(encoded.mask) // count
-    rows = slice(at * n, (at + 1) * n)
-    return Encoded(
-        embedding=encoded.embedding[rows],
-        tokens=encoded.tokens[rows],
-        mask=encoded.mask[rows],
-        attention=None if encoded.attention is None else encoded.attention[:, rows],
-        layers=encoded.layers,
-        segments=cast(torch.Tensor, encoded.segments)[rows],
-    )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tertium.errors import TertiumError
 from tertium.types import Crossing, Term, ViewPair
 
-__all__ = ["NonFiniteLossError", "Objective", "reduce_terms"]
+__all__ = ["NonFiniteLossError", "Objective", "Tempered", "reduce_terms"]
 
 
 class NonFiniteLossError(TertiumError):
@@ -47,6 +47,16 @@ class Objective(nn.Module, ABC):
     def forward(self, views: ViewPair) -> dict[str, Float[Tensor, ""]]:
         """Weighted mean of each term; the loss is their sum."""
         return reduce_terms(self.terms(views))
+
+
+class Tempered(Objective):
+    """An objective whose cosines are divided by a temperature."""
+
+    def __init__(self, *, temperature: float = 0.05) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise TertiumError(f"temperature must be positive, got {temperature}.")
+        self.temperature = temperature
 
 
 def reduce_terms(terms: dict[str, Term]) -> dict[str, Float[Tensor, ""]]:

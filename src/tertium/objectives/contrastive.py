@@ -4,23 +4,13 @@ from typing import ClassVar
 
 from tertium.errors import TertiumError
 from tertium.functional import contrastive_tension, cosine_pairs, info_nce, nt_xent
-from tertium.objectives.base import Objective
+from tertium.objectives.base import Objective, Tempered
 from tertium.types import Term, ViewPair
 
 __all__ = ["ContrastiveTension", "InfoNCE", "NTXent", "PositivesOnly"]
 
 
-class _Tempered(Objective):
-    """An objective whose cosines are divided by a temperature."""
-
-    def __init__(self, *, temperature: float = 0.05) -> None:
-        super().__init__()
-        if not temperature > 0:
-            raise TertiumError(f"temperature must be positive, got {temperature}.")
-        self.temperature = temperature
-
-
-class InfoNCE(_Tempered):
+class InfoNCE(Tempered):
     """N-way contrast of two views, with hard negatives and a queue where the batch has them.
 
     SimCSE: Gao, Yao & Chen, 2021, arXiv:2104.08821, Eq. 1 (unsupervised) and Eq. 5 (supervised).
@@ -49,7 +39,7 @@ class InfoNCE(_Tempered):
         return {"contrast": Term(values)}
 
 
-class NTXent(_Tempered):
+class NTXent(Tempered):
     """2N-way contrast of two views: SimCLR (Chen et al., 2020); Mirror-BERT and JTCSE use it.
 
     Args:
@@ -65,7 +55,7 @@ class NTXent(_Tempered):
         return {"contrast": Term(values)}
 
 
-class PositivesOnly(_Tempered):
+class PositivesOnly(Tempered):
     """The numerator of InfoNCE alone: miCSE's appendix asks what is left without negatives.
 
     Args:

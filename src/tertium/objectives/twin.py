@@ -8,7 +8,7 @@ from torch import Tensor
 from tertium.errors import TertiumError
 from tertium.functional import nt_xent
 from tertium.functional.modulus import modulus_constraint
-from tertium.objectives.base import Objective
+from tertium.objectives.base import Objective, Tempered
 from tertium.types import Branch, Crossing, Term, Towers, ViewPair
 
 __all__ = ["CrossTowerContrast", "ModulusConstraint", "TowerContrast"]
@@ -26,24 +26,14 @@ class _TwinObjective(Objective):
         return views.towers
 
 
-class _Tempered(_TwinObjective):
-    """One that contrasts sentences, with cosines divided by a temperature."""
-
-    in_batch: ClassVar[bool] = True
-
-    def __init__(self, *, temperature: float = 0.05) -> None:
-        super().__init__()
-        if not temperature > 0:
-            raise TertiumError(f"temperature must be positive, got {temperature}.")
-        self.temperature = temperature
-
-
-class TowerContrast(_Tempered):
+class TowerContrast(_TwinObjective, Tempered):
     """Each tower contrasts its own two views: JTCSE's NCE.
 
     Args:
         temperature: divides the cosines.
     """
+
+    in_batch: ClassVar[bool] = True
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """The one term ``tower_nce``, a value per view, added up over the towers."""
@@ -52,7 +42,7 @@ class TowerContrast(_Tempered):
         return {"tower_nce": Term(values + nt_xent(*second, temperature=self.temperature))}
 
 
-class CrossTowerContrast(_Tempered):
+class CrossTowerContrast(_TwinObjective, Tempered):
     """One tower's views against the other's, before and after cross attention: JTCSE's ICNCE.
 
     Which tower asks is decided anew for each batch, by a fair coin.
@@ -64,6 +54,8 @@ class CrossTowerContrast(_Tempered):
         branch: how the crossed states go from one such layer to the next, see
             :func:`tertium.encoders.cross_attention.cross_branches`.
     """
+
+    in_batch: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -135,8 +135,7 @@ class TrainingModule(nn.Module):
 
     def _sides(self, batch: Tokens, sides: int) -> list[Encoded]:
         """All sides in one merged pass."""
-        encoded = self._forward(self.encoder, batch)
-        return [_side(encoded, at, sides) for at in range(sides)]
+        return self._forward(self.encoder, batch).split(sides)
 
     def _join(self, first: Tokens, second: Tokens) -> Tokens:
         """Both sides as one batch, padded to the same width."""
@@ -178,16 +177,3 @@ def _rows(tokens: Tokens, stride: int) -> Tokens:
             f"a batch size that is a multiple of {stride}."
         )
     return Tokens(tokens.ids[::stride], tokens.mask[::stride])
-
-
-def _side(encoded: Encoded, at: int, sides: int) -> Encoded:
-    """One side of a merged batch."""
-    n = len(encoded.embedding) // sides
-    rows = slice(at * n, (at + 1) * n)
-    return Encoded(
-        embedding=encoded.embedding[rows],
-        tokens=encoded.tokens[rows],
-        mask=encoded.mask[rows],
-        attention=None if encoded.attention is None else encoded.attention[:, rows],
-        layers=encoded.layers,
-    )

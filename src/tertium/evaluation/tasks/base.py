@@ -8,9 +8,23 @@ from numpy.typing import NDArray
 
 from tertium.data.benchmarks import Loaded
 from tertium.evaluation.context import Context
-from tertium.evaluation.metrics import percentile_interval, two_sided_p
+from tertium.evaluation.metrics import (
+    bootstrap_spearman,
+    percentile_interval,
+    spearman,
+    two_sided_p,
+)
 
-__all__ = ["Outcome", "Task", "compare_samples", "defined", "hundred", "interval"]
+__all__ = [
+    "Outcome",
+    "Task",
+    "against_baseline",
+    "compare_samples",
+    "defined",
+    "hundred",
+    "interval",
+    "leak_free",
+]
 
 Samples = NDArray[np.float64]
 
@@ -72,4 +86,39 @@ def compare_samples(name: str, value: float, difference: float, samples: Samples
         "difference": hundred(difference),
         "interval": interval(samples),
         "p_value": defined(two_sided_p(samples)),
+    }
+
+
+def against_baseline(
+    name: str,
+    gold: NDArray[np.float64],
+    predicted: NDArray[np.float64],
+    other: NDArray[np.float64],
+    samples: Samples,
+    counts: NDArray[np.int32],
+) -> tuple[dict[str, Any], Samples]:
+    """The ``baseline`` entry of a correlation, and the differences on the same resamples.
+
+    Args:
+        name: of the baseline.
+        gold: what people say.
+        predicted: what the model says.
+        other: what the baseline says.
+        samples: the model's correlations on the resamples.
+        counts: the resamples.
+    """
+    differences = samples - bootstrap_spearman(gold, other, counts)
+    score = spearman(gold, other)
+    entry = compare_samples(name, score, spearman(gold, predicted) - score, differences)
+    return entry, differences
+
+
+def leak_free(
+    gold: NDArray[np.float64], predicted: NDArray[np.float64], kept: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """The ``leak_free`` entry: the correlation over the pairs that are left."""
+    return {
+        "spearman": hundred(spearman(gold[kept], predicted[kept])),
+        "pairs": int(kept.sum()),
+        "removed": int((~kept).sum()),
     }

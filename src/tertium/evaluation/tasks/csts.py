@@ -20,7 +20,14 @@ from tertium.evaluation.metrics import (
     pearson,
     spearman,
 )
-from tertium.evaluation.tasks.base import Outcome, compare_samples, defined, hundred, interval
+from tertium.evaluation.tasks.base import (
+    Outcome,
+    against_baseline,
+    defined,
+    hundred,
+    interval,
+    leak_free,
+)
 
 __all__ = ["CstsTask", "clustered_counts"]
 
@@ -69,21 +76,13 @@ class CstsTask:
             values["pearson_interval"] = interval(bootstrap_pearson(gold, predicted, counts))
             if context.baseline is not None:
                 other = context.baseline.similarities(triples)
-                differences = samples - bootstrap_spearman(gold, other, counts)
-                score = spearman(gold, other)
-                values["baseline"] = compare_samples(
-                    context.baseline.model.name,
-                    score,
-                    spearman(gold, predicted) - score,
-                    differences,
+                name = context.baseline.model.name
+                values["baseline"], differences = against_baseline(
+                    name, gold, predicted, other, samples, counts
                 )
         if context.excluded is not None:
             kept = np.array([group not in context.excluded for group in groups])
-            values["leak_free"] = {
-                "spearman": hundred(spearman(gold[kept], predicted[kept])),
-                "pairs": int(kept.sum()),
-                "removed": int((~kept).sum()),
-            }
+            values["leak_free"] = leak_free(gold, predicted, kept)
         return Outcome(values, _PROTOCOL, data, samples, differences)
 
 

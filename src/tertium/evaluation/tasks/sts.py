@@ -17,7 +17,7 @@ from tertium.evaluation.metrics import (
     pearson,
     spearman,
 )
-from tertium.evaluation.tasks.base import Outcome, compare_samples, hundred, interval
+from tertium.evaluation.tasks.base import Outcome, against_baseline, hundred, interval, leak_free
 
 __all__ = ["StsTask", "subset_correlations"]
 
@@ -76,22 +76,14 @@ class StsTask:
             values["interval"] = interval(samples)
             if context.baseline is not None:
                 other = _predict(context.baseline, first, second)
-                differences = samples - bootstrap_spearman(gold, other, counts)
-                score = spearman(gold, other)
-                values["baseline"] = compare_samples(
-                    context.baseline.model.name,
-                    score,
-                    spearman(gold, predicted) - score,
-                    differences,
+                name = context.baseline.model.name
+                values["baseline"], differences = against_baseline(
+                    name, gold, predicted, other, samples, counts
                 )
         if context.excluded is not None:
             keys = (pair_key(a, b) for a, b in zip(first, second, strict=True))
             kept = np.array([key not in context.excluded for key in keys])
-            values["leak_free"] = {
-                "spearman": hundred(spearman(gold[kept], predicted[kept])),
-                "pairs": int(kept.sum()),
-                "removed": int((~kept).sum()),
-            }
+            values["leak_free"] = leak_free(gold, predicted, kept)
         return Outcome(values, _PROTOCOL, data, samples, differences)
 
 
