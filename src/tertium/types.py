@@ -145,11 +145,13 @@ class Graded:
         compared: what it found.
         labels: from 0 for the lowest label to 1 for the highest.
         groups: rows of the same sentences share a number.
+        passes: how often each triple is there, one pass after the other.
     """
 
     compared: Compared
     labels: Float[Tensor, " n"]
     groups: Int[Tensor, " n"]
+    passes: int = 1
 
 
 @dataclass(frozen=True)

@@ -135,3 +135,49 @@ def test_evaluate_on_conditions_with_predictions(run: Run, model: Path, tmp_path
     assert task["split"] == "validation" and task["sentence_pairs"] == 6
     assert len(json.loads(file.read_text())) == 12
     assert "12 predictions" in ran.err
+
+
+# focus and averages
+
+
+def test_focus_in_the_terminal_and_as_pictures(run: Run, model: Path, tmp_path: Path) -> None:
+    ran = run("focus", "a cat [x]", "a dog", "--on", "the y", "-m", model, "-o", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert "as to: the y" in ran.out and "reallocated" in ran.out and "[" in ran.out
+    for ending in ("png", "svg"):
+        assert (tmp_path / "out" / f"focus.{ending}").stat().st_size > 1000
+
+
+def test_focus_as_json(run: Run, tiny_bert: Path, model: Path) -> None:
+    ran = run(
+        "focus", "a cat", "a dog", "--on", "x", "-m", model, "--baseline", tiny_bert, "--json"
+    )
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert found["words"] == ["a", "cat", "a", "dog"] and found["split"] == 2
+    assert found["attention"][0][3] is None and found["reallocated"][0][1] > 0
+    assert len(found["relevance"]) == 4 and found["files"] == []
+
+
+def test_focus_needs_texts(run: Run, model: Path) -> None:
+    ran = run("focus", "a", "", "--on", "x", "-m", model)
+    assert ran.code == 2 and "none may be empty" in ran.err
+
+
+def test_an_average_of_conditional_models(run: Run, model: Path, tmp_path: Path) -> None:
+    ran = run("ensemble", model, model, "--weight", "0.75", "-o", tmp_path / "mean", "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert [member["weight"] for member in found["members"]] == [0.25, 0.75]
+    assert found["scale"] == [1.0, 5.0] and "dimension" not in found
+    asked = ("compare", "a cat", "a dog", "--on", "x", "--json", "-m")
+    one, both = run(*asked, model), run(*asked, tmp_path / "mean")
+    scores = [json.loads(ran.out)["pairs"][0]["score"] for ran in (one, both)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    assert run("focus", "a", "b", "--on", "c", "-m", tmp_path / "mean").code == 0
+
+
+def test_an_average_with_a_model_that_gives_vectors(run: Run, model: Path, tmp_path: Path) -> None:
+    ran = run("ensemble", model, "default", "-o", tmp_path / "mean")
+    assert ran.code == 2 and "does not take conditions" in ran.err
+    assert not (tmp_path / "mean").exists()

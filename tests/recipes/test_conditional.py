@@ -280,6 +280,7 @@ def test_a_set_without_conditions_is_refused(
         ({"objectives": [{"kind": "cross_entropy"}]}, "cross_entropy does not learn"),
         ({"objectives": [{"kind": "mse", "head": "cosine"}]}, "leave its own out"),
         ({"objectives": [{"kind": "quadruplet"}]}, "seaver has none"),
+        ({"objectives": [{"kind": "consistency"}]}, "needs an objective beside it"),
         ({"views": [{"kind": "dropout"}]}, "without views"),
         ({"select": {"task": "STS-B"}}, "select held-out or C-STS"),
         ({"select": {"task": "C-STS"}}, "C-STS has split: validation"),

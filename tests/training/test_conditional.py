@@ -8,7 +8,7 @@ import tertium
 from tertium.encoders import Encoder
 from tertium.encoders.conditional import ConditionalModel
 from tertium.heads import CONDITIONAL_HEADS, ModelShape
-from tertium.objectives import MSE, Quadruplet
+from tertium.objectives import MSE, Consistency, Quadruplet
 from tertium.objectives.base import NonFiniteLossError
 from tertium.training.conditional import ConditionalModule, TripleCollator, TripleExamples
 from tertium.training.module import WeightedObjective
@@ -70,3 +70,24 @@ def test_a_term_that_is_not_finite_is_named(module: ConditionalModule) -> None:
     batch["labels"][0] = torch.nan
     with pytest.raises(NonFiniteLossError, match="'mse' is nan"):
         module(**batch)
+
+
+def test_consistency_reads_every_triple_twice(module: ConditionalModule) -> None:
+    objectives = {
+        name: WeightedObjective(objective, 1.0) for name, objective in module.objectives.items()
+    }
+    twice = ConditionalModule(
+        module.conditional.model, {**objectives, "consistency": WeightedObjective(Consistency())}
+    )
+    once = ConditionalModule(module.conditional.model, objectives)
+    batch = TripleCollator(module.conditional.model)([EXAMPLES[0], EXAMPLES[1]])
+    twice.eval()
+    calm, plain = twice(**batch), once(**batch)
+    assert calm["consistency"] == 0
+    for name, value in plain.items():
+        torch.testing.assert_close(calm[name], value)
+    twice.train()
+    stirred = twice(**batch)
+    assert stirred["consistency"] > 0
+    stirred["consistency"].backward()
+    assert any(p.grad is not None and p.grad.any() for p in twice.parameters())

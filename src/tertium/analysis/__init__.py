@@ -8,16 +8,20 @@ from tertium.analysis.attention_figures import (
 )
 from tertium.analysis.augmentation import Augmented, Step, augment, drop_by_attention
 from tertium.analysis.curves import low_shot_curves
+from tertium.analysis.focus import Focus, focus, focus_figure
 from tertium.analysis.inspection import Inspection, inspect_encoders, layer_energies
 
 __all__ = [
     "Augmented",
+    "Focus",
     "Inspection",
     "PairInformation",
     "Step",
     "attention_histograms",
     "augment",
     "drop_by_attention",
+    "focus",
+    "focus_figure",
     "information_scatter",
     "inspect_encoders",
     "layer_energies",

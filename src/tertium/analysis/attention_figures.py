@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tertium.analysis.drawing import blank_figure
 from tertium.encoders import Encoder
-from tertium.errors import TertiumError, require
+from tertium.errors import TertiumError
 from tertium.functional import cosine_pairs
 from tertium.functional.attention_mi import (
     attention_layers,
@@ -70,7 +71,7 @@ def pair_information(
 
 def information_scatter(found: PairInformation) -> "Figure":
     """Semantic similarity against attention mutual information: miCSE, Figure 1."""
-    figure = _figure(6.5, 4.5)
+    figure = blank_figure(6.5, 4.5)
     axes = figure.add_subplot()
     for name, cosines, information, colour, marker in (
         ("same text", found.positive_cosines, found.positive_information, "#0072B2", "o"),
@@ -90,7 +91,7 @@ def attention_histograms(encoder: Encoder, texts: Sequence[str], *, seed: int = 
     x, y, valid = _slices(first, second)
     count = x.shape[1]
     shown = torch.linspace(0, count - 1, min(_SLICES, count)).round().long().tolist()
-    figure = _figure(9, 7)
+    figure = blank_figure(9, 7)
     for place, at in enumerate(shown, 1):
         axes = figure.add_subplot(3, 4, place)
         here = valid[:, at]
@@ -165,10 +166,3 @@ def _information(
     found = mutual_information(x, y, sample_positions(valid, samples=samples, generator=generator))
     kept = found.kept.to(x.dtype)
     return (found.information * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
-
-
-def _figure(width: float, height: float) -> "Figure":
-    require("report", purpose="Drawing", packages=("matplotlib",))
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from tertium.errors import require
+from tertium.analysis.drawing import blank_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,10 +25,7 @@ def low_shot_curves(
         averages: by recipe and number of sentences, one figure per seed.
         floor: the untrained model's average, drawn as a dashed line.
     """
-    require("report", purpose="Drawing", packages=("matplotlib",))
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = blank_figure(7, 4.5)
     axes = figure.add_subplot()
     for at, (recipe, by_size) in enumerate(averages.items()):
         sizes = sorted(by_size)

@@ -17,6 +17,7 @@ from tertium.cli import (
     encode,
     ensemble,
     evaluate,
+    focus,
     inspect,
     lowshot,
     models,
@@ -49,6 +50,7 @@ app.command()(sweep.sweep)
 app.command()(lowshot.lowshot)
 app.command()(augment.augment)
 app.command()(attention.attention)
+app.command()(focus.focus)
 app.command()(models.models)
 app.command()(inspect.inspect)
 app.command()(convert.convert)

@@ -48,10 +48,10 @@ def compare(
 def _plain(a: str, b: list[str], model: str | None) -> list[dict[str, Any]]:
     """Pairs without a condition; a model that needs one says that it does without."""
     import tertium
-    from tertium.inference import ConditionalScorer
+    from tertium.inference.grading import TripleGrader
 
     scorer = tertium.load(model or "sts")
-    if isinstance(scorer, ConditionalScorer):
+    if isinstance(scorer, TripleGrader):
         return [{**pair, "condition": None} for pair in _conditional(a, b, [""], model)]
     questions = [(a, other) for other in b]
     scores, cosines = scorer.score(questions), scorer.cosine(questions)

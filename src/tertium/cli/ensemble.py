@@ -19,26 +19,32 @@ def ensemble(
 ) -> None:
     """Write a model whose embedding is the sum of other models' embeddings.
 
+    Models that take a condition are combined by the mean of their answers.
+
     Example: tertium ensemble tower-1 tower-2 -o both
     """
     from tertium.files import check_new_folder
-    from tertium.inference.combine import combine
+    from tertium.inference.combine import average, combine, takes_conditions
 
     check_new_folder(output)
-    model = combine(models, weight=weight)
-    model.save(output)
-    if as_json:
-        emit(
-            {
-                "output": str(output),
-                "members": [
-                    {"name": member.encoder.name, "weight": member.weight}
-                    for member in model.members
-                ],
-                "pooling": model.pooling,
-                "dimension": model.dimension,
-            }
-        )
+    if takes_conditions(models[0]):
+        graders = average(models, weight=weight)
+        graders.save(output)
+        members = [
+            (member.name, share)
+            for member, share in zip(graders.members, graders.weights, strict=True)
+        ]
+        found: dict[str, object] = {"scale": list(graders.scale)}
+        gives = "scores on {:g}..{:g}".format(*graders.scale)
     else:
-        shown = " + ".join(f"{m.weight:g} * {m.encoder.name}" for m in model.members)
-        note(f"{output}: {shown}, vectors of width {model.dimension}")
+        encoders = combine(models, weight=weight)
+        encoders.save(output)
+        members = [(member.encoder.name, member.weight) for member in encoders.members]
+        found = {"pooling": encoders.pooling, "dimension": encoders.dimension}
+        gives = f"vectors of width {encoders.dimension}"
+    if as_json:
+        listed = [{"name": name, "weight": weight} for name, weight in members]
+        emit({"output": str(output), "members": listed, **found})
+    else:
+        shown = " + ".join(f"{weight:g} * {name}" for name, weight in members)
+        note(f"{output}: {shown}, {gives}")

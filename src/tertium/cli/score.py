@@ -26,7 +26,7 @@ def score(
     """
     import tertium
     from tertium.data.readers import detect_kind
-    from tertium.inference import ConditionalScorer
+    from tertium.inference.grading import TripleGrader
     from tertium.inference.loading import load_conditional
     from tertium.inference.writers import write_scores
 
@@ -35,7 +35,7 @@ def score(
         scorer = load_conditional() if asks else tertium.load("sts")
     else:
         scorer = tertium.load(model)
-    conditional = isinstance(scorer, ConditionalScorer)
+    conditional = isinstance(scorer, TripleGrader)
     if asks and not conditional:
         note(f"note: {scorer.name} does not take conditions; the column is left out.")
     texts = _triples(pairs) if conditional else _pairs(pairs)

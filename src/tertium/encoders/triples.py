@@ -73,7 +73,7 @@ class Joiner:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self._first = self._special("cls_token_id", "bos_token_id")
-        self._separator = self._special("sep_token_id", "eos_token_id")
+        self.separator = self._special("sep_token_id", "eos_token_id")
         self._padding = self._special("pad_token_id")
 
     def tokenize(self, texts: Iterable[str]) -> dict[str, list[int]]:
@@ -109,10 +109,10 @@ class Joiner:
         lengths = shared_budget([len(s) for s in sentences], budget=room - len(kept))
         ids = [self._first]
         for sentence, length in zip(sentences, lengths, strict=True):
-            ids += [*sentence[:length], self._separator]
+            ids += [*sentence[:length], self.separator]
         before = len(ids)
         if kept:
-            ids += [*kept, self._separator]
+            ids += [*kept, self.separator]
         cut = len(kept) < len(asked) or sum(lengths) < sum(map(len, sentences))
         return JoinedIds(ids, before, cut)
 

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.inference.average import ConditionalAverage
 from tertium.inference.ensemble import Ensemble, member_weights
-from tertium.inference.loading import load_embedder
+from tertium.inference.loading import load_conditional, load_embedder, resolve
 from tertium.inference.pair import PairScorer
-from tertium.types import Pooling
+from tertium.manifest import read_manifest
+from tertium.types import Kind, Pooling
 
-__all__ = ["combine"]
+__all__ = ["average", "combine", "takes_conditions"]
 
 
 def combine(
@@ -37,6 +39,32 @@ def combine(
         weights=weights,
         name=name or " + ".join(map(str, models)),
     )
+
+
+def average(
+    models: Sequence[str | os.PathLike[str]], *, weight: float | None = None
+) -> ConditionalAverage:
+    """The mean of what models answer that take a condition.
+
+    Args:
+        models: whatever :func:`tertium.load` takes.
+        weight: of the last model; the others share the rest of 1 (default: equal shares).
+    """
+    weights = None
+    if weight is not None:
+        *others, last = member_weights(len(models), weight)
+        weights = [share / len(others) for share in others] + [last]
+    return ConditionalAverage(
+        [load_conditional(model) for model in models],
+        weights=weights,
+        name=" + ".join(map(str, models)),
+    )
+
+
+def takes_conditions(model: str | os.PathLike[str]) -> bool:
+    """Whether a model grades triples rather than giving vectors; it is not loaded for that."""
+    manifest = read_manifest(resolve(model))
+    return manifest is not None and manifest.kind is Kind.CONDITIONAL
 
 
 def _embedder(model: str | os.PathLike[str], pooling: Pooling | str | None) -> Encoder | Ensemble:

@@ -1,9 +1,8 @@
 """A conditional scorer: how alike are two sentences in a given respect, on the scale of labels."""
 
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,23 +16,17 @@ from tertium.encoders.adapter import ADAPTER, apply_adapter
 from tertium.encoders.batching import token_budget_batches
 from tertium.encoders.conditional import ConditionalModel
 from tertium.encoders.encoder import Truncation, evaluating
-from tertium.encoders.triples import (
-    BlankConditionWarning,
-    JoinedIds,
-    TripleTruncation,
-    checked_triples,
-)
+from tertium.encoders.triples import JoinedIds
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape
 from tertium.inference.cross_encoder import write_cross_encoder
+from tertium.inference.grading import TripleGrader
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
 from tertium.progress import bar
 from tertium.types import Kind, Pooling, TextTriple
 
-__all__ = ["ConditionalScorer", "Order", "model_shape"]
-
-Order = Literal["given", "both"]
+__all__ = ["ConditionalScorer", "model_shape"]
 
 _HEAD = "head.safetensors"
 _ENCODER = "encoder"
@@ -41,17 +34,24 @@ _TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a proce
 _ACCELERATOR_BUDGET = 32_768
 
 
-class ConditionalScorer:
+class ConditionalScorer(TripleGrader):
     """Similarity of two sentences under a condition: ``score([(s1, s2, condition), …])``.
 
     Args:
         encoder: backbone, tokenizer and pooling.
         head: a key of ``CONDITIONAL_HEADS``, built.
         labels: the scale of scores.
+
+    Attributes:
+        adapter: what differs from ``base``, if the model was loaded so.
+        base: the model below the adapter.
     """
 
+    adapter: dict[str, Tensor] | None = None
+    base: str | None = None
+
     def __init__(self, encoder: Encoder, head: ConditionalHead, labels: OrderedLabels) -> None:
-        self.encoder = encoder
+        self._encoder = encoder
         self.head = head
         self.labels = labels
         self.model = ConditionalModel(encoder, head)
@@ -72,9 +72,12 @@ class ConditionalScorer:
         if manifest.pooling is not None:
             normalize = manifest.details.get("normalize")
             encoder = encoder.with_pooling(manifest.pooling, normalize=normalize)
-        apply_adapter(encoder.backbone, load_file(folder / ADAPTER))
+        adapter = load_file(folder / ADAPTER)
+        apply_adapter(encoder.backbone, adapter)
         encoder.training_data = manifest.training_data
-        return cls._attach(encoder, folder, manifest)
+        scorer = cls._attach(encoder, folder, manifest)
+        scorer.adapter, scorer.base = adapter, manifest.details["base"]
+        return scorer
 
     @classmethod
     def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest) -> "ConditionalScorer":
@@ -87,6 +90,11 @@ class ConditionalScorer:
             raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
         labels = OrderedLabels(**manifest.details["labels"])
         return cls(encoder, head.to(encoder.device), labels)
+
+    @property
+    def encoder(self) -> Encoder:
+        """Backbone, tokenizer and pooling."""
+        return self._encoder
 
     @property
     def name(self) -> str:
@@ -107,50 +115,6 @@ class ConditionalScorer:
     def scale(self) -> tuple[float, float]:
         """Lowest and highest label."""
         return self.labels.low, self.labels.high
-
-    def score(
-        self,
-        triples: Iterable[TextTriple],
-        *,
-        order: Order = "given",
-        within_scale: bool = True,
-        progress: bool | None = None,
-        truncation: Truncation | None = None,
-    ) -> NDArray[np.float32]:
-        """Similarity of each triple, within the scale, in input order.
-
-        Each distinct triple is scored once, in batches of like length. A blank condition is left
-        out and the sentences are compared without one, which one warning per call reports; an empty
-        sentence is the model's special tokens alone. What exceeds the model's length is cut, the
-        longer sentence first; the condition stays.
-
-        Args:
-            triples: two sentences and a condition each.
-            order: a cross-encoder may answer differently when the sentences change places;
-                ``both`` gives the mean of both answers. Bi- and tri-encoders do not care.
-            within_scale: move what lies beyond the scale to its end; without that a half-trained
-                model's scores can still be ranked.
-            progress: show a bar; by default on a terminal, after two seconds.
-            truncation: count cut triples here instead of warning, for a report over several calls.
-        """
-        checked = checked_triples(triples)
-        blank = sum(1 for triple in checked if not triple[2].strip())
-        if blank:
-            warnings.warn(
-                f"{blank} of {len(checked)} triples have no condition; their sentences were "
-                "compared without one.",
-                BlankConditionWarning,
-                stacklevel=2,
-            )
-        asked = [*checked, *((b, a, c) for a, b, c in checked)] if order == "both" else checked
-        places: dict[TextTriple, int] = {}
-        at = [places.setdefault(triple, len(places)) for triple in asked]
-        counted = TripleTruncation() if truncation is None else truncation
-        found = self._score(list(places), progress=progress, truncation=counted)[at]
-        found = found.clip(*self.scale) if within_scale else found
-        if truncation is None:
-            counted.report()
-        return found if order == "given" else found.reshape(2, len(checked)).mean(axis=0)
 
     def save(self, folder: Path | str) -> None:
         """Save whole: the encoder as a sentence-transformers folder, head and manifest beside it.
@@ -190,9 +154,10 @@ class ConditionalScorer:
         )
 
     @torch.inference_mode()
-    def _score(
+    def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: Truncation
     ) -> NDArray[np.float32]:
+        """Scores of distinct triples, which may lie beyond the scale."""
         rows = self.model.sequences(triples)
         scores = torch.empty(len(rows))
         with (

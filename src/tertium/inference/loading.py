@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from tertium.encoders import ENCODERS, Encoder
 from tertium.encoders.embedded import default_folder
 from tertium.encoders.weights import weights_file
 from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
+from tertium.inference.average import ConditionalAverage
 from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.ensemble import Ensemble
+from tertium.inference.grading import TripleGrader
 from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind, Pooling
@@ -60,7 +62,7 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
-) -> Encoder | PairScorer | Ensemble | ConditionalScorer:
+) -> Encoder | PairScorer | Ensemble | TripleGrader:
     """Load a model.
 
     Args:
@@ -80,26 +82,48 @@ def load(
         0.9
     """
     folder = resolve(name, revision=revision)
-    manifest = read_manifest(folder)
-    kind = manifest.kind if manifest else Kind.ENCODER
-    if kind not in KINDS:
-        raise TertiumError(f"{folder / FILE_NAME}: this version cannot load the kind '{kind}'.")
     options: dict[str, Any] = {
-        "name": str(name),
         "pooling": None if pooling is None else _pooling(pooling),
         "device": device,
         "max_length": max_length,
         "trust_remote_code": trust_remote_code,
     }
-    base = manifest.details.get("base") if manifest else None
     try:
-        if base is not None:
-            adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
-            return adapted.load_adapter(folder, resolve(base), **options)
-        return KINDS[kind].load(folder, **options)
+        return _load(folder, name=str(name), **options)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error
+
+
+def _load(
+    folder: Path, *, name: str, **options: Any
+) -> Encoder | PairScorer | Ensemble | TripleGrader:
+    """A model that is whole, an adapter on its base, or an average of conditional models."""
+    manifest = read_manifest(folder)
+    kind = manifest.kind if manifest else Kind.ENCODER
+    if kind not in KINDS:
+        raise TertiumError(f"{folder / FILE_NAME}: this version cannot load the kind '{kind}'.")
+    details = manifest.details if manifest else {}
+    if kind is Kind.CONDITIONAL and "members" in details:
+        return _load_average(folder, details["members"], name=name, **options)
+    if "base" in details:
+        adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
+        return adapted.load_adapter(folder, resolve(details["base"]), name=name, **options)
+    return KINDS[kind].load(folder, name=name, **options)
+
+
+def _load_average(
+    folder: Path, entries: Sequence[dict[str, Any]], *, name: str, **options: Any
+) -> ConditionalAverage:
+    if not entries or any(not {"folder", "name", "weight"} <= entry.keys() for entry in entries):
+        raise TertiumError(f"{folder / FILE_NAME}: the members of the average are not all told.")
+    members = [
+        _load(folder / entry["folder"], **{**options, "name": entry["name"]}) for entry in entries
+    ]
+    taking = [member for member in members if isinstance(member, TripleGrader)]
+    if len(taking) < len(members):
+        raise TertiumError(f"{folder}: a member of this average takes no conditions.")
+    return ConditionalAverage(taking, weights=[entry["weight"] for entry in entries], name=name)
 
 
 def load_embedder(
@@ -107,7 +131,7 @@ def load_embedder(
 ) -> Encoder | PairScorer | Ensemble:
     """Load a model that must give vectors; takes the options of :func:`load`."""
     loaded = load(name, **options)
-    if isinstance(loaded, ConditionalScorer):
+    if isinstance(loaded, TripleGrader):
         raise TertiumError(
             f"{loaded.name} compares sentences under a condition and gives no vectors. Name an "
             "encoder, such as default, or the folder 'encoder' inside it."
@@ -115,7 +139,7 @@ def load_embedder(
     return loaded
 
 
-def load_conditional(name: str | os.PathLike[str] | None = None) -> ConditionalScorer:
+def load_conditional(name: str | os.PathLike[str] | None = None) -> TripleGrader:
     """Load a model that must take conditions; by default the one that ships."""
     if name is None and _CONDITIONAL not in NAMES:
         raise TertiumError(
@@ -123,7 +147,7 @@ def load_conditional(name: str | os.PathLike[str] | None = None) -> ConditionalS
             "'tertium train seaver-minilm -o DIR' and name it with --model DIR."
         )
     loaded = load(_CONDITIONAL if name is None else name)
-    if not isinstance(loaded, ConditionalScorer):
+    if not isinstance(loaded, TripleGrader):
         raise TertiumError(
             f"The model '{name}' does not take conditions: train one that does with "
             "'tertium train seaver-minilm -o DIR' and name it with --model DIR."

@@ -15,8 +15,8 @@ from tertium.encoders.encoder import Truncation
 from tertium.encoders.triples import TripleTruncation
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
-from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.ensemble import Ensemble
+from tertium.inference.grading import TripleGrader
 from tertium.inference.pair import PairScorer
 from tertium.progress import bar
 
@@ -56,7 +56,7 @@ def write_vectors(
 
 
 def write_scores(
-    scorer: Encoder | PairScorer | Ensemble | ConditionalScorer,
+    scorer: Encoder | PairScorer | Ensemble | TripleGrader,
     items: Iterable[tuple[str, ...]],
     output: Path,
 ) -> int:
@@ -78,7 +78,7 @@ def write_scores(
     if output.suffix == ".parquet":
         require("scale", purpose="Writing Parquet", packages=("pyarrow",))
     count = 0
-    conditional = isinstance(scorer, ConditionalScorer)
+    conditional = isinstance(scorer, TripleGrader)
     truncation = TripleTruncation() if conditional else Truncation()
     score: Callable[..., np.ndarray] = scorer.score
     columns = ("sentence1", "sentence2", *(["condition"] if conditional else []), "similarity")

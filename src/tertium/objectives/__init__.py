@@ -2,6 +2,7 @@
 
 from tertium.objectives.attention_mi import AttentionMI
 from tertium.objectives.base import Objective
+from tertium.objectives.consistency import Consistency
 from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, PositivesOnly
 from tertium.objectives.distillation import Distillation
 from tertium.objectives.masked_lm import MaskedLM
@@ -14,6 +15,7 @@ __all__ = [
     "MSE",
     "OBJECTIVES",
     "AttentionMI",
+    "Consistency",
     "ContrastiveTension",
     "CrossEntropy",
     "CrossTowerContrast",
@@ -38,6 +40,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "attention_mi": AttentionMI,
     "masked_lm": MaskedLM,
     "quadruplet": Quadruplet,
+    "consistency": Consistency,
     "tower_nce": TowerContrast,
     "icnce": CrossTowerContrast,
     "ictm": ModulusConstraint,

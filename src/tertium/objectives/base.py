@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from tertium.errors import TertiumError
-from tertium.types import Crossing, Term, ViewPair
+from tertium.types import Crossing, Graded, Term, ViewPair
 
-__all__ = ["NonFiniteLossError", "Objective", "Tempered", "reduce_terms"]
+__all__ = ["NonFiniteLossError", "Objective", "Tempered", "TripleObjective", "reduce_terms"]
 
 
 class NonFiniteLossError(TertiumError):
@@ -57,6 +57,24 @@ class Tempered(Objective):
         if not temperature > 0:
             raise TertiumError(f"temperature must be positive, got {temperature}.")
         self.temperature = temperature
+
+
+class TripleObjective(Objective):
+    """An objective for graded triples alone: two sentences, a condition and a label.
+
+    Attributes:
+        passes: how often each triple is read, with other dropout every time.
+    """
+
+    passes: ClassVar[int] = 1
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """Views have no conditions."""
+        raise TertiumError(f"{type(self).__name__} learns from conditional data alone.")
+
+    @abstractmethod
+    def judge(self, graded: Graded) -> dict[str, Term]:
+        """Unreduced values and weight of each term."""
 
 
 def reduce_terms(terms: dict[str, Term]) -> dict[str, Float[Tensor, ""]]:

@@ -4,8 +4,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tertium.errors import TertiumError
-from tertium.objectives.base import Objective
-from tertium.types import Graded, Term, ViewPair
+from tertium.objectives.base import TripleObjective
+from tertium.types import Graded, Term
 
 __all__ = ["Quadruplet", "ordered_pairs", "quadruplet"]
 
@@ -28,7 +28,7 @@ def ordered_pairs(labels: Float[Tensor, " n"], groups: Int[Tensor, " n"]) -> Boo
     return (groups[:, None] == groups) & (labels[:, None] > labels)
 
 
-class Quadruplet(Objective):
+class Quadruplet(TripleObjective):
     """Of two conditions on the same sentences, the one with the higher label has the higher cosine.
 
     It puts in order and does not grade: alone it leaves the scores uncalibrated, which ``mse``
@@ -43,10 +43,6 @@ class Quadruplet(Objective):
         if not margin > 0:
             raise TertiumError(f"margin must be positive, got {margin}.")
         self.margin = margin
-
-    def terms(self, views: ViewPair) -> dict[str, Term]:
-        """Views have no conditions."""
-        raise TertiumError("quadruplet learns from conditional data alone.")
 
     def judge(self, graded: Graded) -> dict[str, Term]:
         """One term, a value for each pair of conditions with different labels."""

@@ -19,6 +19,7 @@ from tertium.heads import CONDITIONAL_HEADS, ConditionalHead
 from tertium.inference import ConditionalScorer
 from tertium.inference.conditional import model_shape
 from tertium.objectives import OBJECTIVES, Objective
+from tertium.objectives.base import TripleObjective
 from tertium.objectives.regression import Clip
 from tertium.recipes.schema import ObjectiveSpec, StageSpec
 from tertium.recipes.triples import TripleData
@@ -91,7 +92,7 @@ def _objective(spec: ObjectiveSpec, labels: OrderedLabels) -> Objective:
     starts at its lower end, where clipping would stop half of the gradients.
     """
     kind = OBJECTIVES[spec.kind]
-    if spec.kind == "quadruplet":
+    if issubclass(kind, TripleObjective):
         return kind(**spec.settings())
     settings: dict[str, Any] = {} if spec.slope is None else {"slope": spec.slope}
     default = inspect.signature(kind).parameters.get("threshold")

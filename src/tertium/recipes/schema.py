@@ -21,6 +21,7 @@ from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, unknown_name
 from tertium.heads import CONDITIONAL_HEADS, HEADS, ModelShape, SiameseHead
 from tertium.objectives import OBJECTIVES
+from tertium.objectives.base import TripleObjective
 from tertium.types import Pooling
 from tertium.views import VIEWS, Vocabulary
 
@@ -367,8 +368,9 @@ class StageSpec(_Spec):
             self._conditions_fit(kinds)
             self._dead_zones_fit()
             return self
-        if self.head is not None or "quadruplet" in kinds:
-            raise ValueError("head and quadruplet are for conditional data")
+        triples = [kind for kind in kinds if issubclass(OBJECTIVES[kind], TripleObjective)]
+        if self.head is not None or triples:
+            raise ValueError(f"{' and '.join([*triples, 'head'])} are for conditional data")
         if self.select is not None and self.select.task == "C-STS":
             raise ValueError("select C-STS is for conditional data")
         graded = self.data.kind == "graded"
@@ -435,10 +437,12 @@ class StageSpec(_Spec):
             )
         for objective in self.objectives:
             judges = objective.graded and objective.kind != "cross_entropy"
-            if not judges and objective.kind != "quadruplet":
+            if not judges and not issubclass(OBJECTIVES[objective.kind], TripleObjective):
                 raise ValueError(f"{objective.kind} does not learn from conditional data")
             if {"head", "features"} & objective.model_fields_set:
                 raise ValueError(f"{objective.kind} judges the stage's head: leave its own out")
+        if kinds == ["consistency"]:
+            raise ValueError("consistency needs an objective beside it that learns from labels")
         if "quadruplet" in kinds and self.head.kind not in ("bi", "tri"):
             raise ValueError(f"quadruplet compares vectors, and {self.head.kind} has none")
         if self.views or self.projection != "none" or self.momentum is not None:

@@ -13,7 +13,7 @@ from tertium.encoders.conditional import ConditionalModel
 from tertium.objectives.base import reduce_terms
 from tertium.training.examples import Examples
 from tertium.training.module import TrainingModule, WeightedObjective
-from tertium.types import Graded, Term, TextTriple
+from tertium.types import Compared, Graded, Term, TextTriple
 
 __all__ = ["ConditionalModule", "TripleCollator", "TripleExamples"]
 
@@ -83,6 +83,7 @@ class ConditionalModule(TrainingModule):
         self, model: ConditionalModel, objectives: Mapping[str, WeightedObjective]
     ) -> None:
         super().__init__(model.encoder, objectives, sides=3)
+        self.passes = max(getattr(o.objective, "passes", 1) for o in objectives.values())
         self.head = model.head
         self.conditional = _Unregistered(model)
 
@@ -100,15 +101,31 @@ class ConditionalModule(TrainingModule):
         **features: Tensor,
     ) -> dict[str, Tensor]:
         """The loss, and each weighted term under its name."""
-        compared = self.conditional.model(features)
-        graded = Graded(compared, cast(Tensor, labels), cast(Tensor, groups))
+        graded = self._graded(features, cast(Tensor, labels), cast(Tensor, groups))
         terms = {
             term: self._weights[name] * value
             for name, objective in self.objectives.items()
             for term, value in reduce_terms(cast(_Judge, objective).judge(graded)).items()
         }
-        total = sum(terms.values(), start=compared.score.new_zeros(()))
+        total = sum(terms.values(), start=graded.compared.score.new_zeros(()))
         return {"loss": total, **terms}
+
+    def _graded(self, features: dict[str, Tensor], labels: Tensor, groups: Tensor) -> Graded:
+        """The batch as often as an objective wants to see it; each pass is a group of its own."""
+        seen = [self.conditional.model(features) for _ in range(self.passes)]
+        if self.passes == 1:
+            return Graded(seen[0], labels, groups)
+        cosines = [compared.cosine for compared in seen if compared.cosine is not None]
+        apart = int(groups.max()) + 1
+        return Graded(
+            Compared(
+                torch.cat([compared.score for compared in seen]),
+                torch.cat(cosines) if cosines else None,
+            ),
+            labels.repeat(self.passes),
+            torch.cat([groups + apart * at for at in range(self.passes)]),
+            self.passes,
+        )
 
 
 @dataclass(frozen=True)
