@@ -22,6 +22,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"kind": "bi"},
     {"kind": "bi", "pooling": "condition", "subtract": "learned", "scale": "learned"},
     {"kind": "bi", "projection": "hyper", "rank": 3, "subtract": 0.5},
+    {"kind": "bi", "pooling": "sentence", "subtract": 0.5},
+    {"kind": "bi", "pooling": "asked"},
     {"kind": "tri"},
     {"kind": "tri", "combine": "concat"},
 ]
@@ -146,3 +148,21 @@ def test_missing_parts_are_named() -> None:
         built({"kind": "cross"})([bare])
     with pytest.raises(TertiumError, match="needs the attention"):
         built({"kind": "seaver"})([replace(bare, segments=SEGMENTS)])
+
+
+@pytest.mark.parametrize(("pooling", "segment"), [("sentence", 0), ("asked", 1)])
+def test_tokens_of_one_segment_make_the_vector(pooling: str, segment: int) -> None:
+    head = built({"kind": "bi", "pooling": pooling})
+    one, two = side(1), side(2)
+    found = head([one, two]).cosine
+    for row in range(2):
+        inside = SEGMENTS[row] == segment
+        u, v = one.tokens[row][inside].mean(dim=0), two.tokens[row][inside].mean(dim=0)
+        assert_close(found[row], torch.cosine_similarity(u, v, dim=0))
+
+
+def test_without_a_condition_the_sentence_is_asked() -> None:
+    alone = torch.where(SEGMENTS == 1, PADDING, SEGMENTS)
+    sides = [replace(side(at), segments=alone) for at in (1, 2)]
+    found = [built({"kind": "bi", "pooling": p})(sides).score for p in ("sentence", "asked")]
+    assert_close(found[0], found[1])

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tertium.errors import TertiumError
 from tertium.functional import cosine_pairs
+from tertium.functional.pooling import masked_mean
 from tertium.functional.reallocation import condition_weights
 from tertium.heads.conditional import Learnable
 from tertium.heads.joint import ConditionalHead, ModelShape, seeded, segments_of
@@ -17,6 +18,7 @@ from tertium.types import Compared, Encoded
 __all__ = ["BiHead", "TriHead"]
 
 Scale = Literal["plain", "learned"]
+Reading = Literal["encoder", "sentence", "asked", "condition"]
 _SPECIAL = 2  # tokens of an empty text: the first one and the separator
 
 
@@ -50,8 +52,10 @@ class BiHead(_VectorHead):
 
     Args:
         shape: of the model.
-        pooling: ``encoder`` takes the encoder's vector, ``condition`` the mean of the sentence's
-            tokens weighed by how much they attend to the condition in the last layer.
+        pooling: ``encoder`` takes the encoder's vector, ``sentence`` the mean of the sentence's
+            tokens, ``asked`` the mean of the condition's tokens, which have read the sentence, and
+            ``condition`` the mean of the sentence's tokens weighed by how much they attend to the
+            condition in the last layer.
         subtract: how much of the condition's own vector is taken away, or ``learned`` from 0.
         projection: ``hyper`` adds ``U diag(g(c)) V u`` to a vector u under a condition c.
         rank: of that projection.
@@ -65,7 +69,7 @@ class BiHead(_VectorHead):
         self,
         shape: ModelShape,
         *,
-        pooling: Literal["encoder", "condition"] = "encoder",
+        pooling: Reading = "encoder",
         subtract: Learnable = 0.0,
         projection: Literal["none", "hyper"] = "none",
         rank: int = 64,
@@ -110,10 +114,16 @@ class BiHead(_VectorHead):
     def _vector(self, side: Encoded) -> Float[Tensor, "n d"]:
         if self.pooling == "encoder":
             return side.embedding
-        if side.attention is None:
-            raise TertiumError("Pooling by the condition needs the attention of the last layer.")
-        weights = condition_weights(side.attention[-1], segments_of(side))
-        return torch.einsum("nt,ntd->nd", weights, side.tokens)
+        segments = segments_of(side)
+        if self.pooling == "condition":
+            if side.attention is None:
+                raise TertiumError("Pooling by the condition needs the last layer's attention.")
+            weights = condition_weights(side.attention[-1], segments)
+            return torch.einsum("nt,ntd->nd", weights, side.tokens)
+        inside = segments == (1 if self.pooling == "asked" else 0)
+        # A text that stands alone, or has no condition, is its own first segment.
+        inside = torch.where(inside.any(dim=1, keepdim=True), inside, segments == 0)
+        return masked_mean(side.tokens, inside.long())
 
     def _changed(
         self, vector: Float[Tensor, "n d"], condition: Float[Tensor, "n d"]

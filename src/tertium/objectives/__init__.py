@@ -7,6 +7,7 @@ from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, 
 from tertium.objectives.distillation import Distillation
 from tertium.objectives.masked_lm import MaskedLM
 from tertium.objectives.quadruplet import Quadruplet
+from tertium.objectives.ranking import CoSent
 from tertium.objectives.regression import L1, MSE, CrossEntropy, SmoothK2, TranslatedReLU
 from tertium.objectives.twin import CrossTowerContrast, ModulusConstraint, TowerContrast
 
@@ -15,6 +16,7 @@ __all__ = [
     "MSE",
     "OBJECTIVES",
     "AttentionMI",
+    "CoSent",
     "Consistency",
     "ContrastiveTension",
     "CrossEntropy",
@@ -41,6 +43,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "masked_lm": MaskedLM,
     "quadruplet": Quadruplet,
     "consistency": Consistency,
+    "cosent": CoSent,
     "tower_nce": TowerContrast,
     "icnce": CrossTowerContrast,
     "ictm": ModulusConstraint,

@@ -441,7 +441,7 @@ class StageSpec(_Spec):
                 raise ValueError(f"{objective.kind} does not learn from conditional data")
             if {"head", "features"} & objective.model_fields_set:
                 raise ValueError(f"{objective.kind} judges the stage's head: leave its own out")
-        if kinds == ["consistency"]:
+        if set(kinds) <= {"consistency"}:
             raise ValueError("consistency needs an objective beside it that learns from labels")
         if "quadruplet" in kinds and self.head.kind not in ("bi", "tri"):
             raise ValueError(f"quadruplet compares vectors, and {self.head.kind} has none")
