@@ -2,7 +2,7 @@
 
 python benchmarks/paper_triples.py [MODEL]
 
-They are rows of C-STS's validation part, which is not ours to print: they are found by their hashes.
+They are rows of C-STS's validation part, which is not ours to print: hashes find them.
 """
 
 import hashlib
