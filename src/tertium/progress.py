@@ -10,10 +10,21 @@ __all__ = ["bar", "track"]
 T = TypeVar("T")
 
 
-def bar(*, total: int | None, label: str, unit: str, show: bool | None = None) -> "tqdm[Never]":
-    """A bar that appears after two seconds; ``show=None`` means only on a terminal."""
+def bar(
+    *, total: int | None, label: str, unit: str, show: bool | None = None, initial: int = 0
+) -> "tqdm[Never]":
+    """A bar that appears after two seconds; ``show=None`` means only on a terminal.
+
+    ``initial`` units were there before, and do not count towards the rate.
+    """
     return tqdm(
-        total=total, desc=label, unit=unit, delay=2, disable=_disable(show=show), leave=False
+        total=total,
+        desc=label,
+        unit=unit,
+        delay=2,
+        disable=_disable(show=show),
+        leave=False,
+        initial=initial,
     )
 
 

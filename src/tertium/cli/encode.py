@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from tertium.cli import bulk
 from tertium.cli.output import JSON, MODEL, emit, note
 
 __all__ = ["encode"]
@@ -11,25 +12,44 @@ __all__ = ["encode"]
 
 def encode(
     texts: Path = typer.Argument(help="Text file, one text a line, or TSV, CSV, JSONL, Parquet."),
-    output: Path = typer.Option(..., "--output", "-o", help="Where to write: .npy or .parquet."),
+    output: str = typer.Option(
+        ..., "--output", "-o", help="Where to write: .npy, .parquet, or a folder of shards (DIR/)."
+    ),
     model: str = MODEL,
     column: str | None = typer.Option(None, help="Column of a table to encode."),
     normalize: bool = typer.Option(False, "--normalize", help="Scale vectors to length 1."),
+    workers: int | None = bulk.WORKERS,
+    threads: int | None = bulk.THREADS,
+    shard_rows: int | None = bulk.SHARD_ROWS,
+    on_error: str | None = bulk.ON_ERROR,
+    dtype: str | None = bulk.DTYPE,
+    engine_cluster: str | None = bulk.CLUSTER,
+    ray_address: str | None = bulk.RAY_ADDRESS,
     as_json: bool = JSON,
 ) -> None:
     """Encode texts into vectors, in constant memory; row i of the output is text i.
 
+    A folder is filled by several processes, and by the same command again after an interruption.
+
     Example: tertium encode sentences.txt -o vectors.npy
     """
+    shards = bulk.BulkOptions(
+        workers, threads, shard_rows, on_error, dtype, engine_cluster, ray_address
+    )
+    chosen = {"model": model, "column": column, "normalize": normalize}
+    if bulk.is_folder(output):
+        bulk.encode_folder(texts, output, shards, as_json=as_json, **chosen)
+        return
+    shards.refuse()
     from tertium.data.readers import iter_texts
     from tertium.inference.loading import load_embedder
     from tertium.inference.writers import write_vectors
 
     encoder = load_embedder(model)
     rows = write_vectors(
-        encoder, lambda: iter_texts(texts, column=column), output, normalize=normalize
+        encoder, lambda: iter_texts(texts, column=column), Path(output), normalize=normalize
     )
     if as_json:
-        emit({"output": str(output), "rows": rows, "dimension": encoder.dimension})
+        emit({"output": output, "rows": rows, "dimension": encoder.dimension})
     else:
         note(f"{output}: {rows:,} vectors of width {encoder.dimension}")

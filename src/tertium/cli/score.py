@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from tertium.cli import bulk
 from tertium.cli.output import JSON, SCORER, emit, note
 
 __all__ = ["score"]
@@ -14,16 +15,32 @@ def score(
     pairs: Path = typer.Argument(
         help="TSV, CSV, JSONL or Parquet with sentence1, sentence2 and perhaps condition."
     ),
-    output: Path = typer.Option(
-        ..., "--output", "-o", help="Where to write: .tsv, .csv, .jsonl or .parquet."
+    output: str = typer.Option(
+        *(..., "--output", "-o"),
+        help="Where to write: .tsv, .csv, .jsonl, .parquet, or a folder of shards (DIR/).",
     ),
     model: str | None = SCORER,
+    workers: int | None = bulk.WORKERS,
+    threads: int | None = bulk.THREADS,
+    shard_rows: int | None = bulk.SHARD_ROWS,
+    on_error: str | None = bulk.ON_ERROR,
+    engine_cluster: str | None = bulk.CLUSTER,
+    ray_address: str | None = bulk.RAY_ADDRESS,
     as_json: bool = JSON,
 ) -> None:
     """Score every pair of a file, in constant memory; the output has the input's order.
 
+    A folder is filled by several processes, and by the same command again after an interruption.
+
     Example: tertium score my_pairs.tsv -o scored.tsv
     """
+    shards = bulk.BulkOptions(
+        workers, threads, shard_rows, on_error, None, engine_cluster, ray_address
+    )
+    if bulk.is_folder(output):
+        bulk.score_folder(pairs, output, shards, model=model, as_json=as_json)
+        return
+    shards.refuse()
     import tertium
     from tertium.data.readers import detect_kind
     from tertium.inference.grading import TripleGrader
@@ -39,9 +56,9 @@ def score(
     if asks and not conditional:
         note(f"note: {scorer.name} does not take conditions; the column is left out.")
     texts = _triples(pairs) if conditional else _pairs(pairs)
-    rows = write_scores(scorer, texts, output)
+    rows = write_scores(scorer, texts, Path(output))
     if as_json:
-        emit({"output": str(output), "rows": rows, "scale": list(scorer.scale)})
+        emit({"output": output, "rows": rows, "scale": list(scorer.scale)})
     else:
         note(f"{output}: {rows:,} scores on {scorer.scale[0]:g}..{scorer.scale[1]:g}")
 

@@ -22,7 +22,7 @@ from tertium.data.rows import (
     SentencePair,
     Triplet,
 )
-from tertium.data.tables import Record, ending, header_line, read_records, scan
+from tertium.data.tables import Record, ending, header_line, scan
 from tertium.errors import unknown_name
 
 __all__ = [
@@ -35,6 +35,8 @@ __all__ = [
     "iter_texts",
     "read_rows",
     "rows_of",
+    "scan_rows",
+    "scan_texts",
 ]
 
 Scale = tuple[float, float]
@@ -118,7 +120,12 @@ def rows_of(
     for item in _validated(items, row_type, file=str(file), header=header, scale=scale):
         if isinstance(item, Problem):
             raise DataError([item])
-        yield item
+        yield item[1]
+
+
+def scan_rows(path: Path, row_type: type[RowT]) -> Iterator[tuple[int, RowT] | Problem]:
+    """Rows of a file, each with its line, and in their places what is wrong with the others."""
+    return _validated(scan(path), row_type, file=str(path), header=header_line(path))
 
 
 def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
@@ -130,15 +137,35 @@ def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
         path: plain text, or a table with a column of texts.
         column: its name; default: the first of ``Sentence.names("sentence")`` that is there.
     """
+    for item in scan_texts(path, column=column):
+        if isinstance(item, Problem):
+            raise DataError([item])
+        yield item[1]
+
+
+def scan_texts(path: Path, *, column: str | None = None) -> Iterator[tuple[int, str] | Problem]:
+    """Texts of a file, each with its line, and in their places what is wrong with the others.
+
+    A column that the header does not name is not one row's fault, and raises.
+    """
     wanted = Sentence.names("sentence") if column is None else (column.strip().lower(),)
-    for line, values in read_records(path):
+    header = header_line(path)
+    for item in scan(path):
+        if isinstance(item, Problem):
+            yield item
+            continue
+        line, values = item
         name = next((name for name in wanted if name in values), None)
         text = values.get(name) if name else None
-        if not isinstance(text, str):
-            value = None if text is None else str(text)
-            remedy = f"needs text in column {' or '.join(wanted)}; found: {', '.join(values)}"
-            raise DataError([Problem(str(path), line, name or wanted[0], value, remedy)])
-        yield text
+        if isinstance(text, str):
+            yield line, text
+            continue
+        value = None if text is None else str(text)
+        remedy = f"needs text in column {' or '.join(wanted)}; found: {', '.join(values)}"
+        problem = Problem(str(path), line, name or wanted[0], value, remedy)
+        if name is None and header is not None:
+            raise DataError([problem])
+        yield problem
 
 
 def check_file(path: Path, *, kind: str | None = None) -> Check:
@@ -239,7 +266,7 @@ def _validated(
     file: str,
     header: int | None,
     scale: Scale | None = None,
-) -> Iterator[RowT | Problem]:
+) -> Iterator[tuple[int, RowT] | Problem]:
     header_seen = header is None
     for item in items:
         if isinstance(item, Problem):
@@ -253,7 +280,7 @@ def _validated(
             if absent:
                 return
         try:
-            yield row_type.model_validate(item.values, context=scale)
+            yield item.line, row_type.model_validate(item.values, context=scale)
         except ValidationError as error:
             yield from _problems(error, row_type, item, file=file)
 

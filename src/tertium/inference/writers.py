@@ -42,7 +42,7 @@ def write_vectors(
     """
     writers = {".npy": _write_npy, ".parquet": _write_parquet}
     if output.suffix not in writers:
-        raise TertiumError(f"{output}: vectors go to .npy or .parquet files.")
+        raise TertiumError(f"{output}: vectors go to .npy or .parquet files, or to a folder: DIR/")
     if output.suffix == ".parquet":
         require("scale", purpose="Writing Parquet", packages=("pyarrow",))
     total = sum(1 for _ in texts())
@@ -74,7 +74,9 @@ def write_scores(
         ".parquet": _parquet_rows,
     }
     if output.suffix not in writers:
-        raise TertiumError(f"{output}: scores go to .tsv, .csv, .jsonl or .parquet files.")
+        raise TertiumError(
+            f"{output}: scores go to .tsv, .csv, .jsonl or .parquet files, or to a folder: DIR/"
+        )
     if output.suffix == ".parquet":
         require("scale", purpose="Writing Parquet", packages=("pyarrow",))
     count = 0

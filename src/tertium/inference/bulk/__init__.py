@@ -1,0 +1,26 @@
+"""Files of any size into folders of Parquet shards, by several processes, resumably."""
+
+from tertium.inference.bulk.api import encode_file, score_file, takes_conditions
+from tertium.inference.bulk.read import (
+    ScoreBlock,
+    VectorBlock,
+    iter_scores,
+    iter_vectors,
+    read_vectors,
+)
+from tertium.inference.bulk.request import Crew, Finished
+from tertium.inference.bulk.source import OnError
+
+__all__ = [
+    "Crew",
+    "Finished",
+    "OnError",
+    "ScoreBlock",
+    "VectorBlock",
+    "encode_file",
+    "iter_scores",
+    "iter_vectors",
+    "read_vectors",
+    "score_file",
+    "takes_conditions",
+]

@@ -1,0 +1,71 @@
+"""What tells whether an input or a model is still the same."""
+
+import hashlib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tertium.errors import TertiumError
+from tertium.files import sha256
+from tertium.inference.loading import resolve
+from tertium.manifest import FILE_NAME, read_manifest
+
+__all__ = ["InputFile", "describe_input", "model_fingerprint", "same_input"]
+
+# What makes vectors: weights, settings and vocabularies, but no cards and no pictures.
+_ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model", ".spm", ".npy")
+
+
+class InputFile(BaseModel):
+    """A file by its content; size and time only spare reading it again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    sha256: str
+    size: int
+    modified: int  # nanoseconds
+
+
+def describe_input(path: Path) -> InputFile:
+    """Read ``path`` and describe it."""
+    status = _existing(path).stat()
+    return InputFile(
+        name=path.name, sha256=sha256(path), size=status.st_size, modified=status.st_mtime_ns
+    )
+
+
+def same_input(path: Path, known: InputFile) -> bool:
+    """Whether ``path`` still is what ``known`` describes; where size and time agree it is."""
+    status = _existing(path).stat()
+    if status.st_size != known.size:
+        return False
+    return status.st_mtime_ns == known.modified or sha256(path) == known.sha256
+
+
+def model_fingerprint(name: str) -> str:
+    """One hash of everything that makes a model's vectors, the bases of adapters included."""
+    found = hashlib.sha256()
+    for folder in _folders(resolve(name)):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in _ENDINGS and path.is_file():
+                place = path.relative_to(folder).as_posix()
+                found.update(f"{place}\0{sha256(path)}\n".encode())
+    return found.hexdigest()
+
+
+def _folders(folder: Path) -> list[Path]:
+    """A model's folder, and those of the models that it builds on."""
+    found = [folder]
+    for path in sorted(folder.rglob(FILE_NAME)):
+        manifest = read_manifest(path.parent)
+        base = manifest.details.get("base") if manifest else None
+        if base and (inside := resolve(base)) not in found:
+            found.append(inside)
+    return found
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise TertiumError(f"{path}: no such file. Check the path.")
+    return path

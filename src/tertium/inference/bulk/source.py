@@ -1,0 +1,134 @@
+"""The rows of a job, as they stream from a file, and the survey that counts them first."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from tertium.data.problems import DataError, Problem
+from tertium.data.readers import scan_rows, scan_texts
+from tertium.data.rows import Pair, Question
+from tertium.files import atomic_path
+from tertium.progress import bar
+
+__all__ = ["SKIPPED", "Content", "Item", "OnError", "Source", "Survey", "survey"]
+
+SKIPPED = "skipped.jsonl"
+_SHOWN = 1000  # characters of a bad value that the log keeps
+
+
+class Content(StrEnum):
+    """What a row holds."""
+
+    TEXTS = "texts"
+    PAIRS = "pairs"
+    TRIPLES = "triples"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the output calls the texts of a row."""
+        return {
+            Content.TEXTS: ("text",),
+            Content.PAIRS: ("sentence1", "sentence2"),
+            Content.TRIPLES: ("sentence1", "sentence2", "condition"),
+        }[self]
+
+
+class OnError(StrEnum):
+    """What becomes of a row that cannot be read."""
+
+    FAIL = "fail"
+    SKIP_AND_LOG = "skip-and-log"
+
+
+class Item(NamedTuple):
+    """The texts of one row, and the line it stands on."""
+
+    line: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file and how to read it.
+
+    Attributes:
+        path: text, TSV, CSV, JSONL or Parquet.
+        content: what a row holds.
+        column: which column holds the texts; only for ``Content.TEXTS``.
+    """
+
+    path: Path
+    content: Content
+    column: str | None = None
+
+    def scan(self) -> Iterator[Item | Problem]:
+        """Rows and, in their places, what is wrong with the others."""
+        if self.content is Content.TEXTS:
+            for found in scan_texts(self.path, column=self.column):
+                yield found if isinstance(found, Problem) else Item(found[0], (found[1],))
+            return
+        for row in scan_rows(self.path, Pair if self.content is Content.PAIRS else Question):
+            if isinstance(row, Problem):
+                yield row
+            else:
+                texts = (getattr(row[1], name) for name in self.content.columns)
+                yield Item(row[0], tuple(texts))
+
+    def items(self) -> Iterator[Item]:
+        """Good rows alone."""
+        return (item for item in self.scan() if isinstance(item, Item))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """How many rows of a file are good, and how many are not."""
+
+    rows: int
+    skipped: int
+
+
+def survey(
+    source: Source, folder: Path, *, on_error: OnError, progress: bool | None = None
+) -> Survey:
+    """Read the whole file once, before anything is computed.
+
+    A bad row ends the job here and not after hours; with ``SKIP_AND_LOG`` a line of
+    ``skipped.jsonl`` in ``folder`` names each.
+
+    Raises:
+        DataError: a row is bad and ``on_error`` is ``FAIL``, or no row is good.
+    """
+    rows, skipped = 0, 0
+    first: Problem | None = None
+    bad_line = -1
+    log = folder / SKIPPED
+    with (
+        bar(total=None, label="reading", unit="row", show=progress) as shown,
+        atomic_path(log) as temporary,
+        temporary.open("w", encoding="utf-8") as stream,
+    ):
+        for item in source.scan():
+            if isinstance(item, Item):
+                rows += 1
+                shown.update()
+                continue
+            if on_error is OnError.FAIL:
+                raise DataError([item])
+            first = first or item
+            skipped += item.line != bad_line  # one row may have two faults
+            bad_line = item.line
+            stream.write(_logged(item) + "\n")
+    if not skipped:
+        log.unlink()
+    if first and not rows:
+        raise DataError([first])
+    return Survey(rows, skipped)
+
+
+def _logged(problem: Problem) -> str:
+    value = None if problem.value is None else problem.value[:_SHOWN]
+    entry = {"line": problem.line, "column": problem.column or None, "value": value}
+    return json.dumps({**entry, "reason": problem.remedy})
