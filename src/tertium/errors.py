@@ -19,7 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "fast": ("onnx", "onnxscript", "onnxruntime", "openvino", "model2vec"),
     "search": ("usearch",),
     "scale": ("pyarrow",),
-    "cluster": ("ray",),
+    "cluster": ("pyarrow", "ray"),
     "serve": ("fastapi", "uvicorn", "orjson", "prometheus_client"),
     "report": ("matplotlib",),
     "mteb": ("mteb",),
