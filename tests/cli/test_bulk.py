@@ -81,7 +81,10 @@ def test_skipped_rows_are_counted_and_cut_texts_told(
     )
     assert ran.code == 0, ran.err
     assert "1 of 2 distinct texts had more than 64 tokens" in ran.err
-    assert f"1 bad rows skipped, see {output}/skipped.jsonl" in ran.err
+    assert (
+        f"2 vectors of width 32 in 1 shard; bad rows skipped: 1, see {output}/skipped.jsonl"
+        in ran.err
+    )
 
 
 @pytest.mark.usefixtures("forked")

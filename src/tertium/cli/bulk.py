@@ -127,9 +127,10 @@ def _json(finished: "Finished", **result: Any) -> dict[str, Any]:
 
 def _sentence(finished: "Finished", what: str) -> str:
     there = finished.shards - finished.made
-    parts = [f"{finished.folder}: {finished.rows:,} {what} in {finished.shards:,} shards"]
+    shards = "1 shard" if finished.shards == 1 else f"{finished.shards:,} shards"
+    parts = [f"{finished.folder}: {finished.rows:,} {what} in {shards}"]
     if there:
         parts.append(f"{there:,} of them were there")
     if finished.skipped:
-        parts.append(f"{finished.skipped:,} bad rows skipped, see {finished.folder}/skipped.jsonl")
+        parts.append(f"bad rows skipped: {finished.skipped:,}, see {finished.folder}/skipped.jsonl")
     return "; ".join(parts)

@@ -243,6 +243,17 @@ def test_another_input_is_refused_and_a_copy_is_not(
             job(copy, tmp_path / "out", model=model)
 
 
+def test_a_job_without_a_finished_shard_may_be_begun_anew(
+    texts: Path, model: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RuntimeError, match="unexpected keyword argument 'dely'"):
+        job(texts, tmp_path / "out", model=model, dely=1)
+    (tmp_path / "out" / "part-000099.parquet").write_bytes(b"never noted")
+    job(texts, tmp_path / "out", model=model, shard_rows=8)
+    job(texts, tmp_path / "other", model=model, shard_rows=8)
+    assert contents(tmp_path / "out") == contents(tmp_path / "other")
+
+
 def test_a_folder_with_other_things_is_refused(texts: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
@@ -464,3 +475,24 @@ def test_what_a_kill_left_half_written_is_cleared_away(
         (tmp_path / "out" / name).write_text("half")
     job(texts, tmp_path / "out", model=model)
     assert not {path.name for path in (tmp_path / "out").iterdir()} & set(left)
+
+
+# options of tertium.load
+
+
+def test_an_engine_that_may_change_its_mind_is_refused(
+    texts: Path, model: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(TertiumError, match="All shards need the same engine"):
+        job(texts, tmp_path / "out", model=model, engine="auto")
+
+
+def test_the_engine_reaches_the_workers_with_their_threads(
+    texts: Path, model: Path, tmp_path: Path
+) -> None:
+    crew = replace(FAST, threads=2)
+    with pytest.raises(RuntimeError, match=r"unexpected keyword argument '(engine|threads)'"):
+        job(texts, tmp_path / "out", model=model, engine="onnx", crew=crew)
+    assert job(texts, tmp_path / "new", model=model).made == 9
+    recorded = json.loads((tmp_path / "out" / "job.json").read_text())["options"]
+    assert recorded["engine"] == "onnx" and "threads" not in recorded

@@ -45,7 +45,7 @@ def encode_file(
         progress: show a bar; by default on a terminal.
         loading: further arguments of ``tertium.load``.
     """
-    if takes_conditions(model):
+    if takes_conditions(model, revision=loading.get("revision")):
         raise TertiumError(
             f"{model} compares sentences under a condition and gives no vectors. Name an encoder, "
             "such as default, or the folder 'encoder' inside it."
@@ -78,7 +78,8 @@ def score_file(
 
     Takes the arguments of :func:`encode_file` that concern no vectors.
     """
-    content = Content.TRIPLES if takes_conditions(model) else Content.PAIRS
+    triples = takes_conditions(model, revision=loading.get("revision"))
+    content = Content.TRIPLES if triples else Content.PAIRS
     request = Request(
         Source(Path(pairs), content),
         Path(folder),
@@ -90,9 +91,9 @@ def score_file(
     return run(request, crew, progress=progress)
 
 
-def takes_conditions(model: str) -> bool:
+def takes_conditions(model: str, *, revision: str | None = None) -> bool:
     """Whether a model scores triples, told without loading it."""
-    manifest = read_manifest(resolve(model))
+    manifest = read_manifest(resolve(model, revision=revision))
     return manifest is not None and manifest.kind is Kind.CONDITIONAL
 
 

@@ -43,12 +43,13 @@ def same_input(path: Path, known: InputFile) -> bool:
     return status.st_mtime_ns == known.modified or sha256(path) == known.sha256
 
 
-def model_fingerprint(name: str) -> str:
+def model_fingerprint(name: str, *, revision: str | None = None) -> str:
     """One hash of everything that makes a model's vectors, the bases of adapters included."""
     found = hashlib.sha256()
-    for folder in _folders(resolve(name)):
+    for folder in _folders(resolve(name, revision=revision)):
         for path in sorted(folder.rglob("*")):
-            if path.suffix in _ENDINGS and path.is_file():
+            own = "engines" not in path.relative_to(folder).parts  # exports follow from the rest
+            if own and path.suffix in _ENDINGS and path.is_file():
                 place = path.relative_to(folder).as_posix()
                 found.update(f"{place}\0{sha256(path)}\n".encode())
     return found.hexdigest()

@@ -10,7 +10,7 @@ from tertium.inference.bulk.plan import Shard
 from tertium.inference.bulk.shards import Done, disk_errors, is_sound
 from tertium.progress import track
 
-__all__ = ["JOURNAL", "Journal", "finished_job", "sound_shards"]
+__all__ = ["JOURNAL", "Journal", "any_finished", "finished_job", "sound_shards"]
 
 JOURNAL = "shards.jsonl"
 
@@ -41,6 +41,11 @@ class Journal:
         lines = [self.done[index].to_json() + "\n" for index in sorted(self.done)]
         with disk_errors(self._folder), atomic_path(self._folder / JOURNAL) as temporary:
             temporary.write_text("".join(lines), encoding="utf-8")
+
+
+def any_finished(folder: Path) -> bool:
+    """Whether a shard has ever been finished."""
+    return bool(_read(folder))
 
 
 def sound_shards(folder: Path, shards: list[Shard], *, progress: bool | None) -> dict[int, Done]:

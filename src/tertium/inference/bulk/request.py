@@ -11,6 +11,8 @@ from tertium.inference.bulk.work import LOADER
 
 __all__ = ["Crew", "Finished", "Request"]
 
+_LOADING = {"engine": "torch"}  # defaults of ``tertium.load`` that are not None
+
 
 @dataclass(frozen=True)
 class Request:
@@ -43,6 +45,11 @@ class Request:
             raise TertiumError(f"Vectors are float32 or float16, not {self.dtype}.")
         if self.shard_rows is not None and self.shard_rows < 1:
             raise TertiumError(f"A shard needs at least one row, not {self.shard_rows}.")
+        if self.loading.get("engine") == "auto":
+            raise TertiumError(
+                "All shards need the same engine, and 'auto' may change its mind between two "
+                "runs: name one, such as the fastest that tertium tune finds."
+            )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -53,7 +60,8 @@ class Request:
             "dtype": self.dtype,
             "on_error": str(self.on_error),
         }
-        return {**own, **{name: value for name, value in self.loading.items() if value is not None}}
+        given = {name: value for name, value in self.loading.items() if value != _LOADING.get(name)}
+        return {**own, **given}
 
 
 @dataclass(frozen=True)

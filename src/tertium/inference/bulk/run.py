@@ -23,7 +23,7 @@ from tertium.inference.bulk.job import (
     read_job,
     write_job,
 )
-from tertium.inference.bulk.journal import JOURNAL, Journal, sound_shards
+from tertium.inference.bulk.journal import JOURNAL, Journal, any_finished, sound_shards
 from tertium.inference.bulk.local import Processes
 from tertium.inference.bulk.plan import Shard, pick, shard_size
 from tertium.inference.bulk.request import Crew, Finished, Request
@@ -44,7 +44,7 @@ def run(request: Request, crew: Crew | None = None, *, progress: bool | None = N
     require("scale", purpose="Writing shards", packages=("pyarrow",))
     if crew.cluster:
         require("cluster", purpose="Running on Ray")
-    fingerprint = model_fingerprint(request.model)
+    fingerprint = model_fingerprint(request.model, revision=request.loading.get("revision"))
     with _locked(request.folder):
         job = _begin(request, fingerprint, progress=progress)
         shards = job.shards
@@ -62,31 +62,44 @@ def run(request: Request, crew: Crew | None = None, *, progress: bool | None = N
 def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
     """The job that the folder holds, if it is the one asked for, or a new one."""
     folder, job = request.folder, read_job(request.folder)
-    if job is None:
-        found = survey(request.source, folder, on_error=request.on_error, progress=progress)
-        job = Job(
-            content=request.source.content,
-            input=describe_input(request.source.path),
-            model=Model(name=request.model, sha256=fingerprint),
-            options=request.options,
-            rows=found.rows,
-            skipped=found.skipped,
-            shard_rows=request.shard_rows or shard_size(found.rows),
-        )
-        write_job(folder, job)
-        return job
-    if not same_input(request.source.path, job.input):
+    if job is not None:
+        try:
+            _check_same(request, job, fingerprint)
+        except TertiumError:
+            if any_finished(folder):  # else nothing is lost by beginning anew
+                raise
+        else:
+            return job
+    for left in folder.glob("part-*"):
+        left.unlink()
+    found = survey(request.source, folder, on_error=request.on_error, progress=progress)
+    job = Job(
+        content=request.source.content,
+        input=describe_input(request.source.path),
+        model=Model(name=request.model, sha256=fingerprint),
+        options=request.options,
+        rows=found.rows,
+        skipped=found.skipped,
+        shard_rows=request.shard_rows or shard_size(found.rows),
+    )
+    write_job(folder, job)
+    return job
+
+
+def _check_same(request: Request, job: Job, fingerprint: str) -> None:
+    """Raise if ``job`` was begun with anything else than what is asked for now."""
+    folder, source = request.folder, request.source
+    if not same_input(source.path, job.input):
         raise TertiumError(
-            f"{folder} holds another job: {request.source.path} has changed since it was begun. "
-            "Name another folder, or remove this one."
+            f"{folder} holds another job: {source.path} has changed since it was begun. Name "
+            "another folder, or remove this one."
         )
-    check_options(folder, job, content=request.source.content, model=fingerprint, **request.options)
+    check_options(folder, job, content=source.content, model=fingerprint, **request.options)
     if request.shard_rows not in (None, job.shard_rows):
         raise TertiumError(
             f"{folder} holds another job: shard-rows was {job.shard_rows} and is now "
             f"{request.shard_rows}. Repeat the old command, or name another folder."
         )
-    return job
 
 
 def _make(

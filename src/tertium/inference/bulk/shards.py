@@ -110,7 +110,13 @@ class ShardWriter:
         self._schema = pa.schema(names, metadata={_METADATA: json.dumps(metadata).encode()})
         self._width = width
         self._dtype = np.dtype(dtype)
-        self._writer = pq.ParquetWriter(sink, self._schema, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            sink,
+            self._schema,
+            compression="zstd",
+            use_dictionary=list(columns),  # texts may repeat, numbers hardly do
+            write_statistics=["line"],
+        )
 
     def __enter__(self) -> "ShardWriter":
         return self

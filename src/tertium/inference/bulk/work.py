@@ -59,7 +59,10 @@ class Worker:
         self.work = work
         _set_threads(work.threads)
         load = pkgutil.resolve_name(work.loader)
-        self.model: Any = load(work.model, **work.loading)
+        given = dict(work.loading)
+        if given.get("engine", "torch") != "torch":
+            given.setdefault("threads", work.threads)
+        self.model: Any = load(work.model, **given)
 
     def store(
         self, folder: Path, task: Task, *, advanced: Callable[[int], object] = lambda rows: None
@@ -119,7 +122,7 @@ class Worker:
 
 def check_model(work: Work, fingerprint: str) -> None:
     """Raise unless the model that is found here is the one that the job was begun with."""
-    if model_fingerprint(work.model) != fingerprint:
+    if model_fingerprint(work.model, revision=work.loading.get("revision")) != fingerprint:
         raise TertiumError(
             f"The model {work.model} on this machine is not the one that the job was begun with. "
             "Put the same files on every machine."

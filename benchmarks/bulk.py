@@ -1,0 +1,187 @@
+"""Bulk jobs: rate against encoding in memory, memory against rows, time against rows.
+
+python benchmarks/bulk.py                       # 100,000 sentences, a million rows: half an hour
+python benchmarks/bulk.py --smoke               # seconds; publishes nothing
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import RESULTS, data_folder, peak_memory, publish
+
+SIZES = {"sentences": 100_000, "steps": (1000, 2000, 4000, 8000), "rows": (10_000, 100_000, 10**6)}
+SMOKE = {"sentences": 256, "steps": (32, 64, 128), "rows": (2_000, 20_000)}
+WIDTH = 384
+
+
+class Stub:
+    """An encoder that costs nothing, so that only the machinery is left."""
+
+    name = "stub"
+    dimension = WIDTH
+    scale = (-1.0, 1.0)
+
+    def __init__(self) -> None:
+        self._table = np.random.default_rng(0).standard_normal((1024, WIDTH), np.float32)
+
+    def encode(self, texts: Sequence[str], **options: Any) -> np.ndarray:
+        """Any vectors: a row of a table by the length of the text."""
+        return self._table[[len(text) % 1024 for text in texts]]
+
+
+def load_stub(name: str, **options: Any) -> Stub:
+    """What a worker calls instead of ``tertium.load``."""
+    return Stub()
+
+
+def main() -> None:
+    """Measure all three and keep the table, and the figures that the scaling plan needs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes, nothing is kept")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="worker processes")
+    options = parser.parse_args()
+    sizes: dict[str, Any] = SMOKE if options.smoke else SIZES
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        rate_rows, measured = rates(root, sizes["sentences"], options.workers)
+        rows = [*rate_rows, *growth(sizes["steps"]), *machinery(root, sizes["rows"])]
+    header = ["what", "rows", "seconds", "rows/s", "peak memory"]
+    if options.smoke:
+        print(header, *rows, measured, sep="\n")
+        return
+    ratio = measured["ratio_to_memory"]
+    title = f"Bulk jobs, {options.workers} workers: {100 * ratio:.1f} % of the rate in memory"
+    publish("bulk", title, header, rows)
+    (RESULTS / "bulk.json").write_text(json.dumps(measured, indent=2) + "\n")
+
+
+def rates(root: Path, count: int, workers: int) -> tuple[list[list[str]], dict[str, float]]:
+    """The same sentences through ``Encoder.encode`` in memory and through ``tertium encode``."""
+    file = root / "wiki.txt"
+    file.write_text("".join(f"{text}\n" for text in sentences(count)), encoding="utf-8")
+    memory = json.loads(child("memory", file))
+    begin = time.perf_counter()
+    command = [sys.executable, "-m", "tertium", "encode", str(file), "-o", f"{root}/vectors/"]
+    subprocess.run([*command, "--workers", str(workers)], check=True)
+    spent = time.perf_counter() - begin
+    begin = time.perf_counter()
+    subprocess.run([*command, "--workers", str(workers)], check=True)  # only checks what is there
+    checked = time.perf_counter() - begin
+    size = sum(path.stat().st_size for path in (root / "vectors").glob("part-*"))
+    shutil.rmtree(root / "vectors")
+    found = [
+        row("Encoder.encode in memory", count, memory["seconds"], memory["peak"]),
+        row("tertium encode to shards, start included", count, spent),
+        row("the same command again, nothing to do", count, checked),
+    ]
+    measured = {
+        "rate_per_worker": count / spent / workers,
+        "bytes_per_row": size / count,
+        "ratio_to_memory": memory["seconds"] / spent,
+    }
+    return found, measured
+
+
+def growth(steps: Sequence[int]) -> list[list[str]]:
+    """Time of ``Encoder.encode`` against the number of sentences; the exponent is 1 if linear."""
+    import tertium
+
+    model = tertium.load()
+    texts = sentences(max(steps))
+    model.encode(texts[: min(steps)])
+    spent = []
+    for count in steps:
+        begin = time.perf_counter()
+        model.encode(texts[:count], progress=False)
+        spent.append(time.perf_counter() - begin)
+    exponent = float(np.polyfit(np.log(steps), np.log(spent), 1)[0])
+    found = [row("Encoder.encode", n, t) for n, t in zip(steps, spent, strict=True)]
+    return [*found, [f"exponent of time against rows: {exponent:.2f}", "", "", "", ""]]
+
+
+def machinery(root: Path, counts: Sequence[int]) -> list[list[str]]:
+    """Everything but the model: reading, handing over, writing; memory must not grow."""
+    found = []
+    for count in counts:
+        file = root / "stub.txt"
+        with file.open("w") as stream:
+            stream.writelines(f"sentence number {at} about the weather\n" for at in range(count))
+        ran = json.loads(child("stub", file))
+        found.append(row("stub: the process that reads", count, ran["seconds"], ran["peak"]))
+        found.append(row("stub: the largest worker", count, ran["seconds"], ran["worker"]))
+    return found
+
+
+def sentences(count: int) -> list[str]:
+    """Wikipedia sentences, in another order each time they run out; all of a window differ."""
+    from tertium.data import benchmarks
+
+    rows = benchmarks.load("wiki", split="train", folder=data_folder()).rows
+    texts = sorted({row.sentence for row in rows})
+    generator = np.random.default_rng(0)
+    rounds = math.ceil(count / len(texts))
+    order: Iterable[str] = itertools.chain.from_iterable(
+        generator.permutation(texts).tolist() for _ in range(rounds)
+    )
+    return list(itertools.islice(order, count))
+
+
+def row(what: str, count: int, seconds: float, peak: float | None = None) -> list[str]:
+    """One line of the table."""
+    memory = "" if peak is None else f"{peak:.0f} MB"
+    return [what, f"{count:,}", f"{seconds:.1f}", f"{count / seconds:,.0f}", memory]
+
+
+def child(task: str, file: Path) -> str:
+    """Run a part in a process of its own, or an earlier peak of memory would hide its own."""
+    found = subprocess.check_output([sys.executable, __file__, "--run", task, str(file)])
+    return found.decode().splitlines()[-1]
+
+
+def run_memory(file: Path) -> None:
+    """Encode a file in memory, with the threads that torch chooses."""
+    import tertium
+
+    texts = file.read_text(encoding="utf-8").splitlines()
+    model = tertium.load()
+    model.encode(texts[:64])
+    begin = time.perf_counter()
+    model.encode(texts, progress=False)
+    spent = time.perf_counter() - begin
+    print(json.dumps({"seconds": spent, "peak": peak_memory()}))
+
+
+def run_stub(file: Path) -> None:
+    """A job on the stub, with two workers."""
+    from tertium.inference.bulk.request import Crew, Request
+    from tertium.inference.bulk.run import run
+    from tertium.inference.bulk.source import Content, Source
+
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        source = Source(file, Content.TEXTS)
+        request = Request(source, Path(folder) / "out", "default", loader="bulk:load_stub")
+        begin = time.perf_counter()
+        run(request, Crew(workers=2), progress=False)
+        spent = time.perf_counter() - begin
+    worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(json.dumps({"seconds": spent, "peak": peak_memory(), "worker": worker}))
+
+
+if __name__ == "__main__":
+    if "--run" in sys.argv:
+        {"memory": run_memory, "stub": run_stub}[sys.argv[2]](Path(sys.argv[3]))
+    else:
+        main()
