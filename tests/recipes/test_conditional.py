@@ -112,7 +112,8 @@ def test_every_conditional_recipe_takes_two_steps(
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "sweep", ["csts-minilm", "csts-encoders", "seaver-table5", "seaver-table7"]
+    "sweep",
+    ["csts-minilm", "csts-minilm-tries", "csts-encoders", "seaver-table5", "seaver-table7"],
 )
 def test_every_variant_of_the_sweeps_builds_and_steps(
     sweep: str, tiny_bert: Path, benchmarks_folder: Path

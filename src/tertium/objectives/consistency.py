@@ -18,6 +18,9 @@ class Consistency(TripleObjective):
 
     passes: ClassVar[int] = 2
 
+    def __init__(self) -> None:  # recipes read settings from the signature: there are none
+        super().__init__()
+
     def judge(self, graded: Graded) -> dict[str, Term]:
         """One term, a value for each triple."""
         if graded.passes != 2:
