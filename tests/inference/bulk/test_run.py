@@ -18,7 +18,7 @@ from tertium.errors import TertiumError
 from tertium.inference.bulk import iter_scores, iter_vectors, read_vectors
 from tertium.inference.bulk.request import Crew
 from tertium.inference.bulk.shards import ShardWriter, disk_errors
-from tertium.inference.bulk.source import Content, Item, OnError
+from tertium.inference.bulk.source import Content, Item, OnError, Survey
 from tertium.inference.bulk.tasks import TaskQueue
 from tests.inference.bulk.conftest import TEXTS
 from tests.inference.bulk.stubs import FAST, Stub, contents, job
@@ -252,6 +252,24 @@ def test_a_job_without_a_finished_shard_may_be_begun_anew(
     job(texts, tmp_path / "out", model=model, shard_rows=8)
     job(texts, tmp_path / "other", model=model, shard_rows=8)
     assert contents(tmp_path / "out") == contents(tmp_path / "other")
+
+
+@pytest.mark.parametrize("change", ["more", "less"])
+def test_an_input_that_changes_under_way_is_noticed(
+    texts: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    from tertium.inference.bulk import run
+
+    def survey(*arguments: Any, **options: Any) -> Survey:
+        found = original(*arguments, **options)
+        lines = TEXTS if change == "more" else TEXTS[:9]
+        texts.write_text("\n".join([*lines, "new"]) + "\n", encoding="utf-8")
+        return found
+
+    original = run.survey
+    monkeypatch.setattr(run, "survey", survey)
+    with pytest.raises(TertiumError, match=r"changed while it was read"):
+        job(texts, tmp_path / "out", model=model)
 
 
 def test_a_folder_with_other_things_is_refused(texts: Path, model: Path, tmp_path: Path) -> None:

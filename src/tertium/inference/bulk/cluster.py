@@ -4,8 +4,10 @@ Actors give the bytes of a shard back, and this process writes them: the machine
 disk, and every file is written whole here, as in a job without a cluster.
 """
 
+import contextlib
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,7 @@ class Actors:
         folder: where this process writes.
         fingerprint: hash of the model, which every machine must have.
         count: how many (default: as many as the cluster has processors for).
+        most: but no more than these; there are no more shards.
         address: of a running cluster (default: one on this machine, for this job alone).
     """
 
@@ -43,6 +46,7 @@ class Actors:
         folder: Path,
         *,
         fingerprint: str,
+        most: int,
         count: int | None = None,
         address: str | None = None,
     ) -> None:
@@ -50,7 +54,8 @@ class Actors:
         self._work = work
         self._folder = folder
         self._fingerprint = fingerprint
-        self._count = count
+        self._count = None if count is None else min(count, most)
+        self._most = most
         self._address = address
 
     def run(
@@ -63,12 +68,13 @@ class Actors:
         """Make every task; ``finished`` hears of each shard, ``advanced`` of its rows."""
         import ray
 
-        ours = self._connect()
-        try:
-            self._run(TaskQueue(tasks), finished, advanced)
-        finally:
-            if ours:
-                ray.shutdown()
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints what it has to tell
+            ours = self._connect()
+            try:
+                self._run(TaskQueue(tasks), finished, advanced)
+            finally:
+                if ours:
+                    ray.shutdown()
 
     def _run(
         self, queue: TaskQueue, finished: Callable[[Done], None], advanced: Callable[[int], object]
@@ -149,7 +155,8 @@ class Actors:
     def _processors(self) -> int:
         import ray
 
-        return max(int(ray.cluster_resources().get("CPU", 1)) // self._work.threads, 1)
+        room = int(ray.cluster_resources().get("CPU", 1)) // self._work.threads
+        return max(min(room, self._most), 1)
 
 
 class _Actor:

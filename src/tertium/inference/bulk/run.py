@@ -72,10 +72,11 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
             return job
     for left in folder.glob("part-*"):
         left.unlink()
+    described = describe_input(request.source.path)
     found = survey(request.source, folder, on_error=request.on_error, progress=progress)
     job = Job(
         content=request.source.content,
-        input=describe_input(request.source.path),
+        input=described,
         model=Model(name=request.model, sha256=fingerprint),
         options=request.options,
         rows=found.rows,
@@ -120,24 +121,29 @@ def _make(
         dtype=request.dtype,
         threads=crew.threads,
     )
-    wanted = crew.workers if crew.cluster else crew.workers or _default_workers(work)
-    count = None if wanted is None else min(wanted, len(pending))
     if crew.cluster:
         actors = Actors(
             work,
             request.folder,
             fingerprint=job.model.sha256,
-            count=count,
+            count=crew.workers,
+            most=len(pending),
             address=crew.address,
         )
         workers: Actors | Processes = actors
     else:
-        workers = Processes(work, request.folder, count=count or 1, start_method=crew.start_method)
+        count = min(crew.workers or _default_workers(work), len(pending))
+        workers = Processes(work, request.folder, count=count, start_method=crew.start_method)
     label, unit = ("encoding", "text") if job.content is Content.TEXTS else ("scoring", "pair")
     there = job.rows - sum(map(len, pending))
     tasks = pick(request.source.items(), pending)
     with bar(total=job.rows, label=label, unit=unit, show=progress, initial=there) as shown:
         workers.run(tasks, finished=journal.add, advanced=shown.update)
+    if not same_input(request.source.path, job.input):
+        raise TertiumError(
+            f"{request.source.path} has changed while it was read, so that {request.folder} may "
+            "hold parts of both. Remove the folder and run the command again."
+        )
 
 
 def _default_workers(work: Work) -> int:
