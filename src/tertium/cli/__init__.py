@@ -9,17 +9,21 @@ import typer
 from tertium.cli import (
     attention,
     augment,
+    cluster,
     compare,
     convert,
     data,
+    dedupe,
     distil,
     doctor,
     encode,
     ensemble,
     evaluate,
     focus,
+    index,
     inspect,
     lowshot,
+    mine,
     models,
     rtt,
     score,
@@ -42,6 +46,10 @@ app = typer.Typer(
 app.command()(compare.compare)
 app.command()(score.score)
 app.command()(encode.encode)
+app.add_typer(index.app, name="index")
+app.command()(mine.mine)
+app.command()(dedupe.dedupe)
+app.command()(cluster.cluster)
 app.command()(evaluate.evaluate)
 app.command()(train.train)
 app.command()(train.recipes)

@@ -1,0 +1,11 @@
+import tertium
+from tertium.data.samples import sample_sentences
+from tertium.inference.search import TextIndex
+
+model = tertium.load()
+index = TextIndex.build("my-index", sample_sentences(), model)
+index.add(["The ship stayed in port."], ids=["ship"])
+
+for hit in index.search("The boat did not sail because of the storm.", k=3):
+    print(f"{hit.score:.2f}  {hit.id}  {hit.text}")
+print(len(TextIndex.open("my-index")))

@@ -1,0 +1,93 @@
+"""``tertium cluster``: texts in groups."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tertium.cli import corpus
+from tertium.cli.output import JSON, MODEL, emit, note
+
+if TYPE_CHECKING:
+    from tertium.inference.search import Clustering
+
+__all__ = ["cluster"]
+
+_SHOWN = 10
+
+
+def cluster(
+    texts: Path = corpus.TEXTS,
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="All texts by cluster: .tsv, .csv or .jsonl."
+    ),
+    threshold: float = typer.Option(0.75, help="Least cosine with the text in the middle."),
+    min_size: int = typer.Option(3, min=1, help="Texts that make a community."),
+    k: int | None = typer.Option(
+        None, min=1, help="That many groups by k-means instead, every text in one."
+    ),
+    seed: int = typer.Option(0, help="Of k-means."),
+    model: str = MODEL,
+    vectors: Path | None = corpus.VECTORS,
+    column: str | None = corpus.COLUMN,
+    id_column: str | None = corpus.ID_COLUMN,
+    as_json: bool = JSON,
+) -> None:
+    """Group texts: communities around a text, or as many groups as you ask for.
+
+    Example: tertium cluster sentences.txt -o clusters.tsv --threshold 0.7
+    """
+    from tertium.inference.search import cluster as find
+    from tertium.inference.search.corpus import check_output, table
+    from tertium.inference.search.method import check_threshold
+
+    check_output(output)
+    check_threshold(threshold)
+    read = corpus.read(texts, column, id_column)
+    source = corpus.source(model, vectors, len(read.texts))
+    found = find(read.texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
+    with table(output, ("cluster", "id", "text", "similarity")) as write:
+        for number, group in enumerate(found.clusters, 1):
+            for row, score in zip(group.rows, group.scores, strict=True):
+                write((number, read.ids[row], read.texts[row], score))
+        for row in found.alone:
+            write((0, read.ids[row], read.texts[row], None))
+    if as_json:
+        emit(
+            {
+                "output": str(output),
+                "texts": len(read.texts),
+                "alone": len(found.alone),
+                "clusters": [
+                    {
+                        "cluster": number,
+                        "size": len(group.rows),
+                        "centre": {
+                            "id": read.ids[group.centre],
+                            "text": read.texts[group.centre],
+                        },
+                    }
+                    for number, group in enumerate(found.clusters, 1)
+                ],
+            }
+        )
+    else:
+        _show(found, read)
+        inside = len(read.texts) - len(found.alone)
+        note(f"{output}: {inside:,} of {len(read.texts):,} texts in {len(found.clusters):,} groups")
+
+
+def _show(found: "Clustering", read: corpus.Corpus) -> None:
+    """The largest groups, each by its middle."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if not found.clusters:
+        return
+    table = Table("", "texts", "in the middle", box=None, pad_edge=False)
+    for number, group in enumerate(found.clusters[:_SHOWN], 1):
+        table.add_row(str(number), f"{len(group.rows):,}", Text(read.texts[group.centre]))
+    Console().print(table)
+    if len(found.clusters) > _SHOWN:
+        Console().print(f"and {len(found.clusters) - _SHOWN:,} more")

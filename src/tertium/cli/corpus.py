@@ -1,0 +1,64 @@
+"""What commands over many texts share: their options, and texts with a source of vectors."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from tertium.inference.search.embed import Source
+
+__all__ = [
+    "COLUMN",
+    "ID_COLUMN",
+    "METHOD",
+    "TEXTS",
+    "VECTORS",
+    "Corpus",
+    "check_method",
+    "read",
+    "source",
+]
+
+TEXTS = typer.Argument(help="Text file, one text a line, or TSV, CSV, JSONL, Parquet.")
+COLUMN = typer.Option(None, help="Column of a table that holds the texts.")
+ID_COLUMN = typer.Option(None, help="Column of ids (default: rows are numbered from 1).")
+VECTORS = typer.Option(
+    None, help="What encode made of these texts, a .npy file or a folder, to save encoding."
+)
+METHOD = typer.Option(
+    "auto", help="exact, hnsw (faster for very many texts, may overlook some) or auto."
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts and their ids."""
+
+    texts: list[str]
+    ids: list[str]
+
+
+def read(texts: Path, column: str | None, id_column: str | None) -> Corpus:
+    """Read a file of texts."""
+    from tertium.inference.search.corpus import read_corpus
+
+    return Corpus(*read_corpus(texts, column=column, id_column=id_column))
+
+
+def source(model: str, vectors: Path | None, count: int) -> "Source":
+    """The stored vectors of ``count`` texts, or the model that makes them."""
+    from tertium.inference.loading import load_embedder
+    from tertium.inference.search.rows import read_vectors
+
+    return load_embedder(model) if vectors is None else read_vectors(vectors, count=count)
+
+
+def check_method(name: str) -> None:
+    """Raise unless ``name`` is one of the methods."""
+    from tertium.errors import unknown_name
+    from tertium.inference.search.method import Method
+
+    if name not in set(Method):
+        raise unknown_name("method", name, [str(method) for method in Method])

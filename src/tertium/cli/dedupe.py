@@ -1,0 +1,73 @@
+"""``tertium dedupe``: drop what an earlier text says already."""
+
+from collections import Counter
+from pathlib import Path
+
+import typer
+
+from tertium.cli import corpus
+from tertium.cli.output import JSON, MODEL, emit, note
+
+__all__ = ["dedupe"]
+
+
+def dedupe(
+    texts: Path = corpus.TEXTS,
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="What stays: .txt, or .tsv, .csv, .jsonl with all columns."
+    ),
+    report: Path | None = typer.Option(
+        None, help="What went, with the kept text and the cosine: .tsv, .csv or .jsonl."
+    ),
+    threshold: float = typer.Option(0.9, help="Least cosine of near-duplicates."),
+    exact_only: bool = typer.Option(
+        False, "--exact-only", help="Drop only texts that are the same, white space aside."
+    ),
+    model: str = MODEL,
+    vectors: Path | None = corpus.VECTORS,
+    column: str | None = corpus.COLUMN,
+    id_column: str | None = corpus.ID_COLUMN,
+    method: str = corpus.METHOD,
+    as_json: bool = JSON,
+) -> None:
+    """Drop every text that is near an earlier one that stays; the order is kept.
+
+    Example: tertium dedupe sentences.txt -o clean.txt --report dropped.tsv
+    """
+    from tertium.inference.search import dedupe as find
+    from tertium.inference.search.corpus import TABLES, check_output, table, write_kept
+    from tertium.inference.search.method import check_threshold
+
+    check_output(output, (".txt", *TABLES))
+    if report is not None:
+        check_output(report)
+    check_threshold(threshold)
+    corpus.check_method(method)
+    read = corpus.read(texts, column, id_column)
+    source = None if exact_only else corpus.source(model, vectors, len(read.texts))
+    found = find(read.texts, source, threshold=threshold, method=method)
+    if report is not None:
+        columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity")
+        with table(report, columns) as write:
+            for gone in found.dropped:
+                kept = (read.ids[gone.kept], read.texts[gone.kept])
+                write(
+                    (read.ids[gone.row], read.texts[gone.row], str(gone.reason), *kept, gone.score)
+                )
+    write_kept(texts, output, found.kept, column=column)
+    reasons = Counter(str(gone.reason) for gone in found.dropped)
+    if as_json:
+        emit(
+            {
+                "output": str(output),
+                "report": None if report is None else str(report),
+                "texts": len(read.texts),
+                "kept": len(found.kept),
+                "dropped": {"same": reasons["same"], "near": reasons["near"]},
+                "threshold": None if exact_only else threshold,
+                "method": found.method,
+            }
+        )
+    else:
+        went = f"{reasons['same']:,} the same and {reasons['near']:,} near ones went"
+        note(f"{output}: {len(found.kept):,} of {len(read.texts):,} texts; {went}")

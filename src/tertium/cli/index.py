@@ -1,0 +1,249 @@
+"""``tertium index``: texts in a folder that can be searched and added to."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tertium.cli import corpus
+from tertium.cli.output import JSON, MODEL, emit, note
+
+if TYPE_CHECKING:
+    from tertium.inference.search import Hit, TextIndex
+
+__all__ = ["add", "app", "build", "search", "stats"]
+
+app = typer.Typer(help="Search many texts by meaning.", no_args_is_help=True)
+
+_FOLDER = typer.Argument(help="Folder of the index.")
+_OWN = typer.Option(
+    None, "--model", "-m", help="The model that built the index (default: loaded by its name)."
+)
+
+
+@app.command()
+def build(
+    texts: Path = corpus.TEXTS,
+    output: Path = typer.Option(..., "--output", "-o", help="New folder for the index."),
+    model: str = MODEL,
+    dtype: str = typer.Option("float32", help="float32, or int8 for a quarter of the space."),
+    vectors: Path | None = corpus.VECTORS,
+    column: str | None = corpus.COLUMN,
+    id_column: str | None = corpus.ID_COLUMN,
+    as_json: bool = JSON,
+) -> None:
+    """Encode texts and keep them with their vectors in a folder.
+
+    Example: tertium index build sentences.txt -o my-index
+    """
+    from tertium.errors import unknown_name
+    from tertium.inference.loading import load_embedder
+    from tertium.inference.search import Dtype, TextIndex
+
+    if dtype not in set(Dtype):
+        raise unknown_name("dtype", dtype, [str(known) for known in Dtype])
+    given = _given(texts, vectors, column, id_column)
+    index = TextIndex.build(output, given.pop("texts"), load_embedder(model), dtype=dtype, **given)
+    _report(index, len(index), as_json=as_json)
+
+
+@app.command()
+def add(
+    index: Path = _FOLDER,
+    texts: Path = corpus.TEXTS,
+    model: str | None = _OWN,
+    vectors: Path | None = corpus.VECTORS,
+    column: str | None = corpus.COLUMN,
+    id_column: str | None = corpus.ID_COLUMN,
+    as_json: bool = JSON,
+) -> None:
+    """Add texts to an index; until it has ended, searches see the index as it was.
+
+    Example: tertium index add my-index more.txt
+    """
+    opened = _open(index, model)
+    given = _given(texts, vectors, column, id_column)
+    added = opened.add(given.pop("texts"), **given)
+    _report(opened, added, as_json=as_json)
+
+
+@app.command()
+def search(
+    index: Path = _FOLDER,
+    queries: list[str] | None = typer.Argument(None, help="Texts to look for."),
+    file: Path | None = typer.Option(
+        None, "--queries", help="File of texts to look for, instead; needs --output."
+    ),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Write what is found: .tsv, .csv or .jsonl."
+    ),
+    k: int = typer.Option(10, min=1, help="How many texts for a query, or all if there are fewer."),
+    threshold: float | None = typer.Option(None, help="Leave out what has a smaller cosine."),
+    model: str | None = _OWN,
+    column: str | None = typer.Option(None, help="Column of the file of queries."),
+    as_json: bool = JSON,
+) -> None:
+    """Find the texts of an index that are nearest to a query.
+
+    Example: tertium index search my-index "A kitten is napping." --k 3
+    """
+    from tertium.errors import TertiumError
+    from tertium.inference.search.corpus import check_output
+
+    if (file is None) == (not queries):
+        raise TertiumError("Give texts to look for, or a file of them with --queries.")
+    if file is not None and output is None:
+        raise TertiumError("What is found for a file of queries needs a place: --output FILE.")
+    if output is not None:
+        check_output(output)
+    opened = _open(index, model)
+    if output is not None:
+        count = _write(opened, queries or [], file, column, output, k=k, threshold=threshold)
+        if as_json:
+            emit({"index": str(index), "output": str(output), "queries": count})
+        else:
+            note(f"{output}: what was found for {count:,} queries")
+        return
+    asked = queries or []
+    found = opened.search_many(asked, k=k, threshold=threshold)
+    if as_json:
+        emit({"index": str(index), "queries": _listed(asked, found)})
+    else:
+        _show(asked, found)
+
+
+@app.command()
+def stats(
+    index: Path = _FOLDER,
+    check: bool = typer.Option(False, "--check", help="Read every file and compare its hash."),
+    as_json: bool = JSON,
+) -> None:
+    """Show what an index holds; with --check, whether it is whole.
+
+    Example: tertium index stats my-index
+    """
+    from tertium.inference.search import TextIndex
+
+    opened = TextIndex.open(index)
+    if check:
+        opened.check()
+    summary = _summary(opened) | {"checked": check}
+    if as_json:
+        emit(summary)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key, value in summary.items():
+        inner = value.items() if isinstance(value, dict) else [("", value)]
+        for name, item in inner:
+            if item is not None:
+                shown = f"{item:,}" if type(item) is int else str(item)
+                table.add_row(key, name, Text(shown))
+    Console().print(table)
+
+
+def _given(
+    texts: Path, vectors: Path | None, column: str | None, id_column: str | None
+) -> dict[str, Any]:
+    """A file as what an index takes."""
+    from tertium.data.readers import iter_texts
+    from tertium.inference.search.corpus import iter_ids
+    from tertium.inference.search.rows import read_vectors
+
+    return {
+        "texts": iter_texts(texts, column=column),
+        "ids": None if id_column is None else iter_ids(texts, id_column),
+        "vectors": None if vectors is None else read_vectors(vectors),
+    }
+
+
+def _open(index: Path, model: str | None) -> "TextIndex":
+    from tertium.inference.loading import load_embedder
+    from tertium.inference.search import TextIndex
+
+    opened = TextIndex.open(index)
+    return opened if model is None else TextIndex.open(index, load_embedder(model))
+
+
+def _summary(index: "TextIndex") -> dict[str, Any]:
+    manifest = index.manifest
+    recall = manifest.recall
+    return {
+        "index": str(index.folder),
+        "texts": len(index),
+        "model": manifest.model.model_dump(),
+        "dtype": manifest.dtype,
+        "search": "exact" if manifest.graph is None else "hnsw",
+        "recall": None if recall is None else recall.model_dump(),
+        "segments": len(manifest.segments),
+        "bytes": sum(record.bytes for record in manifest.files().values()),
+    }
+
+
+def _report(index: "TextIndex", added: int, *, as_json: bool) -> None:
+    if as_json:
+        emit(_summary(index) | {"added": added})
+        return
+    recall = index.manifest.recall
+    found = "exact search" if recall is None else f"recall@{recall.at} {recall.value:.3f}"
+    new = f", {added:,} of them new" if added < len(index) else ""
+    note(f"{index.folder}: {len(index):,} texts{new}, {found}")
+
+
+def _write(
+    index: "TextIndex",
+    queries: list[str],
+    file: Path | None,
+    column: str | None,
+    output: Path,
+    *,
+    k: int,
+    threshold: float | None,
+) -> int:
+    """Search for queries window by window, and write a row for everything found."""
+    from tertium.data.readers import iter_texts
+    from tertium.encoders.batching import chunks
+    from tertium.inference.search.corpus import table
+    from tertium.progress import bar
+
+    asked = queries if file is None else iter_texts(file, column=column)
+    count = 0
+    with (
+        table(output, ("query", "rank", "id", "text", "similarity")) as write,
+        bar(total=None, label="searching", unit="query") as shown,
+    ):
+        for window in chunks(asked, 1024):
+            found = index.search_many(window, k=k, threshold=threshold, progress=False)
+            for query, hits in zip(window, found, strict=True):
+                for rank, hit in enumerate(hits, 1):
+                    write((query, rank, hit.id, hit.text, hit.score))
+            count += len(window)
+            shown.update(len(window))
+    return count
+
+
+def _listed(queries: list[str], found: list[list["Hit"]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "query": query,
+            "hits": [{"id": hit.id, "text": hit.text, "score": hit.score} for hit in hits],
+        }
+        for query, hits in zip(queries, found, strict=True)
+    ]
+
+
+def _show(queries: list[str], found: list[list["Hit"]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    for query, hits in zip(queries, found, strict=True):
+        console.print(Text(query, style="bold"))
+        table = Table("cosine", "id", "text", box=None, pad_edge=False)
+        for hit in hits:
+            table.add_row(f"{hit.score:.3f}", Text(hit.id), Text(hit.text))
+        console.print(table)

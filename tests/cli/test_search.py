@@ -1,0 +1,245 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tertium
+from tertium.data.readers import read_rows
+from tertium.data.rows import Pair
+from tests.cli.conftest import Run
+
+pytestmark = pytest.mark.integration
+
+TEXTS = ["the cat sleeps", "a b c", "the cat sleeps .", "dog barks", "a  b c", "x y z"]
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("\n".join(TEXTS) + "\n")
+    lines = ["key\tsentence", *(f"k{number}\t{text}" for number, text in enumerate(TEXTS))]
+    Path("texts.tsv").write_text("\n".join(lines) + "\n")
+    return Path("texts.txt")
+
+
+# index
+
+
+def test_an_index_from_end_to_end(run: Run, tiny_bert: Path, texts: Path) -> None:
+    ran = run("index", "build", texts, "-o", "index", "-m", tiny_bert)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "index: 6 texts, exact search\n"
+    ran = run("index", "search", "index", "dog barks", "x y z", "--k", 2, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    first, second = json.loads(ran.out)["queries"]
+    assert first["query"] == "dog barks" and len(first["hits"]) == 2
+    assert first["hits"][0] == {"id": "4", "text": "dog barks", "score": pytest.approx(1, abs=1e-5)}
+    assert second["hits"][0]["id"] == "6"
+    Path("more.txt").write_text("the dog\n")
+    ran = run("index", "add", "index", "more.txt", "--json")
+    added = json.loads(ran.out)
+    assert (ran.code, added["added"], added["texts"], added["search"]) == (0, 1, 7, "exact")
+    ran = run("index", "search", "index", "the dog", "--k", 1)
+    assert ran.code == 0 and "1.000" in ran.out and " 7 " in ran.out
+    ran = run("index", "stats", "index", "--check", "--json")
+    stats = json.loads(ran.out)
+    assert list(stats) == [
+        *("index", "texts", "model", "dtype", "search", "recall", "segments", "bytes", "checked")
+    ]
+    assert stats["model"]["name"] == str(tiny_bert) and stats["recall"] is None
+    shown = run("index", "stats", "index")
+    assert shown.code == 0 and "fingerprint" in shown.out and "recall" not in shown.out
+
+
+def test_ids_vectors_and_a_small_dtype(run: Run, tiny_bert: Path, texts: Path) -> None:
+    assert run("encode", texts, "-o", "v.npy", "-m", tiny_bert).code == 0
+    command = ["texts.tsv", "--id-column", "key", "--vectors", "v.npy", "--dtype", "int8"]
+    ran = run("index", "build", *command, "-o", "index", "-m", tiny_bert, "--json")
+    assert ran.code == 0, ran.err
+    built = json.loads(ran.out)
+    assert built["dtype"] == "int8" and built["recall"]["at"] == 5
+    hits = json.loads(run("index", "search", "index", "dog barks", "--json").out)["queries"][0]
+    assert hits["hits"][0]["id"] == "k3" and len(hits["hits"]) == 6
+    ran = run("index", "add", "index", "texts.tsv", "--id-column", "key")
+    assert ran.code == 2 and "The id 'k0' of text 1 is in index already" in ran.err
+
+
+def test_a_file_of_queries(run: Run, tiny_bert: Path, texts: Path) -> None:
+    run("index", "build", texts, "-o", "index", "-m", tiny_bert)
+    ran = run("index", "search", "index", "--queries", texts, "-o", "found.jsonl", "--k", 2)
+    assert ran.code == 0 and "6 queries" in ran.err
+    rows = [json.loads(line) for line in Path("found.jsonl").read_text().splitlines()]
+    assert [(row["query"], row["rank"]) for row in rows[:3]] == [
+        (TEXTS[0], 1),
+        (TEXTS[0], 2),
+        (TEXTS[1], 1),
+    ]
+    assert len(rows) == 12
+    strict = ["--threshold", "0.99999", "--column", "key", "--json"]
+    ran = run("index", "search", "index", "--queries", "texts.tsv", "-o", "found.tsv", *strict)
+    assert json.loads(ran.out)["queries"] == 6
+
+
+# mine
+
+
+def test_mined_pairs_are_a_file_of_pairs(run: Run, tiny_bert: Path, texts: Path) -> None:
+    options = ["--threshold", "-1", "--top-k", 5, "-m", tiny_bert]
+    ran = run("mine", texts, "-o", "pairs.tsv", *options, "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == {
+        "output": "pairs.tsv",
+        "texts": 6,
+        "repeats": 1,
+        "pairs": 10,
+        "threshold": -1.0,
+        "top_k": 5,
+        "method": "exact",
+    }
+    rows = read_rows(Path("pairs.tsv"), Pair)
+    scores = [row.score for row in rows]
+    assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
+    expected = tertium.load(tiny_bert).score([(row.sentence1, row.sentence2) for row in rows])
+    np.testing.assert_allclose(scores, expected, atol=2e-6)
+    ran = run("mine", "texts.tsv", "-o", "pairs.csv", *options, "--id-column", "key", "--limit", 1)
+    assert "1 pairs of 6 texts, 1 of them repeated" in ran.err
+    assert Path("pairs.csv").read_text().splitlines()[0] == "sentence1,sentence2,similarity,id1,id2"
+    ran = run("mine", texts, "-o", "graph.tsv", *options, "--method", "hnsw")
+    assert ran.code == 0
+    assert Path("graph.tsv").read_text() == Path("pairs.tsv").read_text()
+
+
+# dedupe
+
+
+def test_dedupe_says_what_went_and_why(run: Run, tiny_bert: Path, texts: Path) -> None:
+    vectors = np.array([[1, 0, 0], [0, 1, 0], [1, 0.1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1.0]])
+    np.save("v.npy", vectors)
+    ran = run(
+        *("dedupe", "texts.tsv", "-o", "clean.tsv", "--report", "gone.jsonl"),
+        *("--vectors", "v.npy", "--id-column", "key", "--json"),
+    )
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == {
+        "output": "clean.tsv",
+        "report": "gone.jsonl",
+        "texts": 6,
+        "kept": 4,
+        "dropped": {"same": 1, "near": 1},
+        "threshold": 0.9,
+        "method": "exact",
+    }
+    assert Path("clean.tsv").read_text().splitlines() == [
+        "key\tsentence",
+        *(f"k{number}\t{TEXTS[number]}" for number in (0, 1, 3, 5)),
+    ]
+    near, same = (json.loads(line) for line in Path("gone.jsonl").read_text().splitlines())
+    assert near == {
+        "id": "k2",
+        "text": "the cat sleeps .",
+        "reason": "near",
+        "kept_id": "k0",
+        "kept_text": "the cat sleeps",
+        "similarity": pytest.approx(1 / 1.01**0.5),
+    }
+    assert (same["id"], same["reason"], same["kept_id"], same["similarity"]) == (
+        *("k4", "same", "k1"),
+        1.0,
+    )
+    again = run("dedupe", "clean.tsv", "-o", "again.tsv", "--exact-only")
+    assert again.code == 0 and Path("again.tsv").read_text() == Path("clean.tsv").read_text()
+    ran = run("dedupe", texts, "-o", "clean.txt", "-m", tiny_bert, "--threshold", 0.999)
+    assert ran.code == 0 and "1 the same" in ran.err
+
+
+def test_exact_only_loads_no_model(run: Run, texts: Path) -> None:
+    ran = run("dedupe", texts, "-o", "clean.txt", "--exact-only", "-m", "./nothing", "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert (found["kept"], found["threshold"], found["method"]) == (5, None, None)
+    assert Path("clean.txt").read_text().splitlines() == TEXTS[:4] + TEXTS[5:]
+
+
+# cluster
+
+
+def test_clusters_and_loners(run: Run, texts: Path) -> None:
+    vectors = np.array([[1, 0, 0], [0, 1, 0], [1, 0.1, 0], [0, 0, 1], [1, 0.05, 0], [0, 0.1, 1]])
+    np.save("v.npy", vectors)
+    command = ["cluster", texts, "-o", "c.tsv", "--vectors", "v.npy"]
+    ran = run(*command, "--min-size", 2, "--threshold", 0.9, "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert (found["texts"], found["alone"]) == (6, 1)
+    assert [group["size"] for group in found["clusters"]] == [3, 2]
+    assert found["clusters"][0]["centre"].keys() == {"id", "text"}
+    rows = [line.split("\t") for line in Path("c.tsv").read_text().splitlines()]
+    assert rows[0] == ["cluster", "id", "text", "similarity"]
+    assert [row[0] for row in rows[1:]] == ["1", "1", "1", "2", "2", "0"]
+    assert {row[1] for row in rows[1:4]} == {"1", "3", "5"} and rows[6][1:] == ["2", "a b c", ""]
+    shown = run(*command, "--k", 2)
+    assert shown.code == 0 and "in the middle" in shown.out
+    assert "6 of 6 texts in 2 groups" in shown.err
+
+
+# mistakes
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("index build nothing.txt -o out -m BERT", "nothing.txt: no such file"),
+        ("index build empty.txt -o out -m BERT", "no rows"),
+        ("index build texts.txt -o out -m BERT --dtype int4", "No dtype 'int4'"),
+        ("index build texts.txt -o out -m BERT --id-column key", "needs an id in column key"),
+        ("index build texts.tsv -o out -m BERT --id-column twice", "column twice"),
+        ("index build texts.txt -o out -m BERT --vectors wide.npy", "do not fit 6 texts"),
+        ("index build texts.txt -o full -m BERT", "full exists and is not empty"),
+        ("index build texts.txt", "Usage"),
+        ("index add full texts.txt", "full holds no index"),
+        ("index search full a", "full holds no index"),
+        ("index search full", "Give texts to look for"),
+        ("index search full a --queries texts.txt", "Give texts to look for"),
+        ("index search full --queries texts.txt", "needs a place: --output"),
+        ("index search full a -o out.md", "out.md: this goes to"),
+        ("index search full a --k 0", "Invalid value"),
+        ("index stats nothing", "nothing holds no index"),
+        ("mine texts.txt -o out.txt", "out.txt: this goes to"),
+        ("mine texts.txt -o out.tsv --threshold 2", "from -1 to 1, not 2"),
+        ("mine texts.txt -o out.tsv --top-k 0", "Invalid value"),
+        ("mine texts.txt -o out.tsv --method fast", "No method 'fast'"),
+        ("mine texts.txt -o out.tsv --vectors wide.npy", "3 vectors for 6 texts"),
+        ("mine texts.txt -o out.tsv --vectors nothing.npy", "nothing.npy: no such file"),
+        ("mine texts.txt -o out.tsv -m ./nothing", "no folder"),
+        ("dedupe texts.txt -o out.md", "out.md: this goes to .txt, .tsv, .csv or .jsonl"),
+        ("dedupe texts.txt -o out.txt --report out.md", "out.md: this goes to"),
+        ("dedupe texts.tsv -o out.txt --column nothing --exact-only", "column nothing"),
+        ("dedupe empty.txt -o out.txt --exact-only", "no rows"),
+        ("cluster texts.txt -o out.tsv --k 7 --vectors six.npy", "6 texts cannot be put into 7"),
+        ("cluster texts.txt -o out.tsv --min-size 0", "Invalid value"),
+        ("cluster texts.txt -o out.xml", "out.xml: this goes to"),
+    ],
+)
+@pytest.mark.usefixtures("texts")
+def test_mistakes_leave_nothing_behind(run: Run, tiny_bert: Path, command: str, said: str) -> None:
+    Path("empty.txt").write_text("")
+    np.save("wide.npy", np.ones((3, 4)))
+    np.save("six.npy", np.ones((6, 4)))
+    Path("full").mkdir()
+    Path("full/mine.txt").write_text("x")
+    ran = run(*(tiny_bert if word == "BERT" else word for word in command.split()))
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err and "Traceback" not in ran.err
+    assert not [path for path in Path.cwd().iterdir() if path.name.startswith("out")]
+    assert [path.name for path in Path("full").iterdir()] == ["mine.txt"]
+
+
+def test_another_model_is_refused(
+    run: Run, tiny_bert: Path, tiny_roberta: Path, texts: Path
+) -> None:
+    run("index", "build", texts, "-o", "index", "-m", tiny_bert)
+    for command in (["search", "index", "a"], ["add", "index", texts]):
+        ran = run("index", *command, "-m", tiny_roberta)
+        assert (ran.code, ran.out) == (2, "")
+        assert "has other weights. Name the model that it was built with" in ran.err
