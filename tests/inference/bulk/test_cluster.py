@@ -17,6 +17,8 @@ from tertium.inference.bulk.work import Work
 from tests.conftest import ROOT
 from tests.inference.bulk.stubs import LOADER, job
 
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "tests"}  # or Ray keeps one at home
+
 
 @pytest.mark.slow
 @pytest.mark.integration
@@ -28,7 +30,7 @@ def test_a_job_on_ray_survives_the_loss_of_an_actor(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **TOKEN},
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

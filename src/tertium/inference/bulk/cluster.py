@@ -139,16 +139,19 @@ class Actors:
                 ray.init(address=self._address, **common)
             else:
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+                wanted = self._count and self._count * self._work.threads
                 ray.init(
-                    num_cpus=(self._count or os.cpu_count() or 1) * self._work.threads,
+                    address="local",  # its own, whatever else runs here
+                    num_cpus=wanted or max(os.cpu_count() or 1, self._work.threads),
                     include_dashboard=False,
                     **common,
                 )
         except (ConnectionError, ValueError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0]
+            reason = str(error).strip().splitlines()[0].rstrip(".")
             raise TertiumError(
                 f"No Ray cluster at {self._address or 'this machine'}: {reason}. Start one with "
-                "'ray start --head', or leave --ray-address out."
+                "'ray start --head', and set RAY_AUTH_TOKEN if it asks for a token; or leave "
+                "--ray-address out."
             ) from error
         return True
 
