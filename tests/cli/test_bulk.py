@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -149,7 +150,7 @@ def begin(*arguments: object) -> subprocess.Popen[str]:
 
 
 def wait_for(folder: Path, parts: int) -> None:
-    for _ in range(6000):
+    for _ in range(30_000):
         if len(list(folder.glob("part-*"))) >= parts:
             return
         time.sleep(0.01)
@@ -172,15 +173,15 @@ def group_is_gone(group: int) -> bool:
 @pytest.mark.skipif(os.name != "posix", reason="groups of processes and signals")
 def test_interrupted_then_killed_then_whole(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
-    texts.write_text(
-        "".join(f"the {'cat ' * (at % 17)}{chr(97 + at % 26)}\n" for at in range(8_000))
-    )
+    chance = random.Random(0)
+    rows = [chance.choices("abcdefghijklmnopqrstuvwxyz", k=60) for _ in range(8_000)]
+    texts.write_text("".join(" ".join(row) + "\n" for row in rows))  # some seconds of work
     output, whole = tmp_path / "out", tmp_path / "whole"
     command = ("encode", texts, "-m", tiny_bert, "--workers", 2, "--shard-rows", 100)
     with begin(*command, "-o", output) as process:
         wait_for(output, 2)
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert errors == "finished shards are kept: the same command goes on from here\n"
     assert group_is_gone(process.pid)
@@ -189,7 +190,7 @@ def test_interrupted_then_killed_then_whole(run: Run, tiny_bert: Path, tmp_path:
     with begin(*command, "-o", output) as process:
         wait_for(output, kept + 2)
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert group_is_gone(process.pid)  # workers do not outlive the one that began them
     left = len(list(output.glob("part-*")))
     assert kept < left < 80

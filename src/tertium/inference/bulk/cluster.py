@@ -146,7 +146,7 @@ class Actors:
                     include_dashboard=False,
                     **common,
                 )
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except Exception as error:  # Ray raises many kinds, and plain ones
             reason = str(error).strip().splitlines()[0].rstrip(".")
             raise TertiumError(
                 f"No Ray cluster at {self._address or 'this machine'}: {reason}. Start one with "
