@@ -1,6 +1,6 @@
 """Values that cross folders, and the two things every model can be asked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
@@ -17,6 +17,8 @@ __all__ = [
     "Crossing",
     "Embedder",
     "Encoded",
+    "Engine",
+    "EngineName",
     "Graded",
     "Kind",
     "Masked",
@@ -57,6 +59,18 @@ class Kind(StrEnum):
     ENSEMBLE = "ensemble"
     CONDITIONAL = "conditional"
     STATIC = "static"
+
+
+class EngineName(StrEnum):
+    """What runs a model."""
+
+    TORCH = "torch"
+    ONNX = "onnx"
+    ONNX_INT8 = "onnx-int8"
+    OPENVINO = "openvino"
+    OPENVINO_INT8 = "openvino-int8"
+    STATIC = "static"  # vectors of single tokens, averaged: another model, distilled from this one
+    AUTO = "auto"  # what ``tertium tune`` found best
 
 
 @dataclass(frozen=True)
@@ -280,4 +294,18 @@ class TripleScorer(Protocol):
 
     def score(self, triples: Iterable[TextTriple], *, progress: bool | None = None) -> np.ndarray:
         """One score per triple, in input order."""
+        ...
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Runs the graph of a model on padded batches, instead of torch."""
+
+    @property
+    def name(self) -> str:
+        """One of ``EngineName``."""
+        ...
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What the graph gives for a batch of token ids and masks: a vector or score per row."""
         ...

@@ -180,8 +180,8 @@ def test_a_broken_folder(folders: list[Path], tiny_bert: Path, tmp_path: Path) -
         tertium.load(tmp_path / "both")
     (tmp_path / "gone").rename(tmp_path / "both" / "member-2")
     manifest = tmp_path / "both" / "member-2" / FILE_NAME
-    manifest.write_text(manifest.read_text().replace('"encoder"', '"static"'))
-    with pytest.raises(TertiumError, match="'static' is no encoder"):
+    manifest.write_text(manifest.read_text().replace('"encoder"', '"pair"'))
+    with pytest.raises(TertiumError, match="'pair' is no encoder"):
         tertium.load(tmp_path / "both")
     with pytest.raises(TertiumError, match="holds no ensemble"):
         Ensemble.load(tiny_bert)

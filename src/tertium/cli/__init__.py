@@ -19,6 +19,7 @@ from tertium.cli import (
     encode,
     ensemble,
     evaluate,
+    export,
     focus,
     index,
     inspect,
@@ -29,6 +30,7 @@ from tertium.cli import (
     score,
     sweep,
     train,
+    tune,
 )
 from tertium.cli.output import note, show_warning
 from tertium.errors import TertiumError
@@ -62,6 +64,8 @@ app.command()(focus.focus)
 app.command()(models.models)
 app.command()(inspect.inspect)
 app.command()(convert.convert)
+app.command()(export.export)
+app.command()(tune.tune)
 app.command()(ensemble.ensemble)
 app.command()(rtt.rtt)
 app.add_typer(data.app, name="data")

@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from tertium.cli.output import JSON, SCORER, emit
+from tertium.cli.output import ENGINE, JSON, SCORER, emit
 
 __all__ = ["compare"]
 
@@ -14,13 +14,14 @@ def compare(
     b: list[str] = typer.Argument(help="One or more texts to compare it with."),
     on: list[str] = typer.Option([], help="Compare in this respect; may be repeated."),
     model: str | None = SCORER,
+    engine: str = ENGINE,
     as_json: bool = JSON,
 ) -> None:
     """Say how alike two texts are.
 
     Example: tertium compare "A cat sleeps." "A kitten is napping." "Stocks fell."
     """
-    pairs = _conditional(a, b, on, model) if on else _plain(a, b, model)
+    pairs = _conditional(a, b, on, model, engine) if on else _plain(a, b, model, engine)
     if as_json:
         emit({"pairs": pairs})
         return
@@ -45,14 +46,14 @@ def compare(
     console.print(table)
 
 
-def _plain(a: str, b: list[str], model: str | None) -> list[dict[str, Any]]:
+def _plain(a: str, b: list[str], model: str | None, engine: str) -> list[dict[str, Any]]:
     """Pairs without a condition; a model that needs one says that it does without."""
     import tertium
     from tertium.inference.grading import TripleGrader
 
-    scorer = tertium.load(model or "sts")
+    scorer = tertium.load(model or "sts", engine=engine)
     if isinstance(scorer, TripleGrader):
-        return [{**pair, "condition": None} for pair in _conditional(a, b, [""], model)]
+        return [{**pair, "condition": None} for pair in _conditional(a, b, [""], model, engine)]
     questions = [(a, other) for other in b]
     scores, cosines = scorer.score(questions), scorer.cosine(questions)
     return [
@@ -61,11 +62,13 @@ def _plain(a: str, b: list[str], model: str | None) -> list[dict[str, Any]]:
     ]
 
 
-def _conditional(a: str, b: list[str], on: list[str], model: str | None) -> list[dict[str, Any]]:
+def _conditional(
+    a: str, b: list[str], on: list[str], model: str | None, engine: str
+) -> list[dict[str, Any]]:
     """Every text in every respect."""
     from tertium.inference.loading import load_conditional
 
-    scorer = load_conditional(model)
+    scorer = load_conditional(model, engine=engine)
     questions = [(a, other, condition) for other in b for condition in on]
     return [
         _pair(a, other, condition, float(score), scorer.scale, None)

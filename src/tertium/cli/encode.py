@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import bulk
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 __all__ = ["encode"]
 
@@ -18,6 +18,7 @@ def encode(
     model: str = MODEL,
     column: str | None = typer.Option(None, help="Column of a table to encode."),
     normalize: bool = typer.Option(False, "--normalize", help="Scale vectors to length 1."),
+    engine: str = ENGINE,
     workers: int | None = bulk.WORKERS,
     threads: int | None = bulk.THREADS,
     shard_rows: int | None = bulk.SHARD_ROWS,
@@ -36,7 +37,7 @@ def encode(
     shards = bulk.BulkOptions(
         workers, threads, shard_rows, on_error, dtype, engine_cluster, ray_address
     )
-    chosen = {"model": model, "column": column, "normalize": normalize}
+    chosen = {"model": model, "column": column, "normalize": normalize, "engine": engine}
     if bulk.is_folder(output):
         bulk.encode_folder(texts, output, shards, as_json=as_json, **chosen)
         return
@@ -45,7 +46,7 @@ def encode(
     from tertium.inference.loading import load_embedder
     from tertium.inference.writers import write_vectors
 
-    encoder = load_embedder(model)
+    encoder = load_embedder(model, engine=engine)
     rows = write_vectors(
         encoder, lambda: iter_texts(texts, column=column), Path(output), normalize=normalize
     )

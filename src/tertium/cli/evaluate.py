@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli.output import ENGINE, JSON, emit, note
 
 __all__ = ["evaluate"]
 
@@ -28,6 +28,7 @@ def evaluate(
     predictions: Path | None = typer.Option(
         None, help="Also write scores of C-STS's test part, as its authors ask for them: .json."
     ),
+    engine: str = ENGINE,
     output: Path | None = typer.Option(None, "--output", "-o", help="Also save as .json or .md."),
     as_json: bool = JSON,
 ) -> None:
@@ -47,11 +48,11 @@ def evaluate(
         "seed": seed,
     }
     if predictions is not None:
-        _predict(model, predictions, data)
+        _predict(model, predictions, data, engine)
     poolings = [None] if pooling is None else pooling.split(",")
     reports: dict[str, Report] = {}
     for name in poolings:
-        loaded = tertium.load(model, pooling=name)
+        loaded = tertium.load(model, pooling=name, engine=engine)
         report = tertium.evaluate(loaded, suite.split(","), **options)
         reports[str(name)] = report
         if not as_json:
@@ -63,12 +64,13 @@ def evaluate(
         emit(_json(reports))
 
 
-def _predict(model: str, path: Path, data: Path | None) -> None:
+def _predict(model: str, path: Path, data: Path | None, engine: str) -> None:
     import tertium
     from tertium.data import find_folder
     from tertium.evaluation.predictions import write_predictions
 
-    count = write_predictions(tertium.load(model), path, folder=find_folder(data))
+    scorer = tertium.load(model, engine=engine)
+    count = write_predictions(scorer, path, folder=find_folder(data))
     note(f"{path}: {count:,} predictions")
 
 

@@ -8,10 +8,13 @@ import typer
 
 from tertium.errors import TertiumWarning
 
-__all__ = ["JSON", "MODEL", "SCORER", "emit", "note", "show_warning"]
+__all__ = ["ENGINE", "JSON", "MODEL", "SCORER", "emit", "note", "show_warning"]
 
 MODEL = typer.Option("default", "--model", "-m", help="Reserved name, folder or hub id.")
 SCORER = typer.Option(None, "--model", "-m", help="Reserved name, folder or hub id (default: sts).")
+ENGINE = typer.Option(
+    "torch", help="torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto (see tune)."
+)
 JSON = typer.Option(False, "--json", help="Print JSON on standard output.")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import bulk
-from tertium.cli.output import JSON, SCORER, emit, note
+from tertium.cli.output import ENGINE, JSON, SCORER, emit, note
 
 __all__ = ["score"]
 
@@ -20,6 +20,7 @@ def score(
         help="Where to write: .tsv, .csv, .jsonl, .parquet, or a folder of shards (DIR/).",
     ),
     model: str | None = SCORER,
+    engine: str = ENGINE,
     workers: int | None = bulk.WORKERS,
     threads: int | None = bulk.THREADS,
     shard_rows: int | None = bulk.SHARD_ROWS,
@@ -38,7 +39,7 @@ def score(
         workers, threads, shard_rows, on_error, None, engine_cluster, ray_address
     )
     if bulk.is_folder(output):
-        bulk.score_folder(pairs, output, shards, model=model, as_json=as_json)
+        bulk.score_folder(pairs, output, shards, model=model, as_json=as_json, engine=engine)
         return
     shards.refuse()
     import tertium
@@ -49,9 +50,9 @@ def score(
 
     asks = detect_kind(pairs) == "conditional"
     if model is None:
-        scorer = load_conditional() if asks else tertium.load("sts")
+        scorer = load_conditional(engine=engine) if asks else tertium.load("sts", engine=engine)
     else:
-        scorer = tertium.load(model)
+        scorer = tertium.load(model, engine=engine)
     conditional = isinstance(scorer, TripleGrader)
     if asks and not conditional:
         note(f"note: {scorer.name} does not take conditions; the column is left out.")

@@ -30,7 +30,7 @@ from tertium.functional.pooling import LAYER_MIXES
 from tertium.functional.similarity import cosine_pairs
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
 from tertium.progress import bar
-from tertium.types import Encoded, Kind, Pooling, TextPair, Tokens
+from tertium.types import Encoded, Engine, Kind, Pooling, TextPair, Tokens
 
 __all__ = [
     "EncodeOptions",
@@ -114,6 +114,11 @@ class Truncation:
 class Encoder:
     """Texts to vectors, and pairs of texts to cosines.
 
+    Attributes:
+        engine: runs ``encode`` instead of torch, if there is one; all else stays with torch.
+        token_budget: tokens per batch, padding included, unless ``encode`` is told otherwise
+            (default: by device).
+
     Example:
         >>> import tertium
         >>> encoder = tertium.load("default")
@@ -122,6 +127,8 @@ class Encoder:
     """
 
     scale: tuple[float, float] = (-1.0, 1.0)
+    engine: Engine | None = None
+    token_budget: int | None = None
 
     def __init__(
         self,
@@ -256,6 +263,11 @@ class Encoder:
                 found = attention_maps(self.backbone, features)
                 maps[:, rows, :, :longest, :longest] = found
         return maps
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.TWIN if isinstance(self.backbone, TwinModel) else Kind.ENCODER
 
     @property
     def backbone(self) -> PreTrainedModel:
@@ -417,7 +429,7 @@ class Encoder:
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.write(temporary)
             manifest = Manifest(
-                kind=Kind.TWIN if isinstance(self.backbone, TwinModel) else Kind.ENCODER,
+                kind=self.kind,
                 pooling=self.pooling,
                 scale=self.scale,
                 training_data=self.training_data,
@@ -453,7 +465,7 @@ class Encoder:
             bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,
         ):
             for batch in batches:
-                out = self._forward({**self._padded(ids, batch), **extra})["sentence_embedding"]
+                out = self._embed({**self._padded(ids, batch), **extra})
                 result[torch.from_numpy(batch)] = out.to(result.dtype)
                 shown.update(len(batch))
         if normalize:
@@ -498,6 +510,18 @@ class Encoder:
             features.setdefault("token_type_ids", torch.zeros_like(features["input_ids"]))
         return features
 
+    def _embed(self, features: dict[str, Any]) -> Tensor:
+        """Embeddings of a batch, from the engine or, without one, from torch."""
+        if self.engine is None:
+            return self._forward(features)["sentence_embedding"]
+        if "prompt_length" in features:
+            raise TertiumError(
+                f"{self.name} leaves its prompt out of the pooling, which the engine "
+                f"{self.engine.name} cannot: use torch."
+            )
+        inputs = {key: features[key].cpu().numpy() for key in ("input_ids", "attention_mask")}
+        return torch.from_numpy(self.engine.run(inputs)).to(self.device)
+
     def _forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         self._select_hidden_states()
         out: dict[str, Tensor] = self.model(dict(features))
@@ -508,6 +532,8 @@ class Encoder:
         self.backbone.config.output_hidden_states = self.pooling in LAYER_MIXES
 
     def _default_budget(self) -> int:
+        if self.token_budget is not None:
+            return self.token_budget
         return _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET)
 
     def _prompt(self) -> str:

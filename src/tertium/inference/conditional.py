@@ -24,7 +24,7 @@ from tertium.inference.cross_encoder import write_cross_encoder
 from tertium.inference.grading import TripleGrader
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
 from tertium.progress import bar
-from tertium.types import Kind, Pooling, TextTriple
+from tertium.types import Engine, Kind, Pooling, TextTriple
 
 __all__ = ["ConditionalScorer", "model_shape"]
 
@@ -45,10 +45,14 @@ class ConditionalScorer(TripleGrader):
     Attributes:
         adapter: what differs from ``base``, if the model was loaded so.
         base: the model below the adapter.
+        engine: runs ``score`` instead of torch, if there is one.
+        token_budget: tokens per batch, padding included (default: by device).
     """
 
     adapter: dict[str, Tensor] | None = None
     base: str | None = None
+    engine: Engine | None = None
+    token_budget: int | None = None
 
     def __init__(self, encoder: Encoder, head: ConditionalHead, labels: OrderedLabels) -> None:
         self._encoder = encoder
@@ -166,7 +170,7 @@ class ConditionalScorer(TripleGrader):
         ):
             for batch in self._batches(rows):
                 features = self.model.features([rows[at] for at in batch])
-                scores[torch.from_numpy(batch)] = self.model(features).score.float().cpu()
+                scores[torch.from_numpy(batch)] = self._scores(features)
                 shown.update(len(batch))
         cut = sum(1 for row in rows if any(sequence.cut for sequence in row))
         limit = self.model.joiner.max_length
@@ -174,12 +178,22 @@ class ConditionalScorer(TripleGrader):
         low, high = self.scale
         return np.asarray((low + (high - low) * scores).numpy())
 
+    def _scores(self, features: dict[str, Tensor]) -> Tensor:
+        """Scores of a batch, from the engine or, without one, from torch."""
+        if self.engine is None:
+            return self.model(features).score.float().cpu()  # type: ignore[no-any-return]
+        sides = len(self.head.sequences)  # the graph has an axis for them
+        inputs = {key: value.reshape(sides, -1, value.shape[1]) for key, value in features.items()}
+        return torch.from_numpy(self.engine.run({k: x.numpy() for k, x in inputs.items()}))
+
     def _batches(self, rows: Sequence[tuple[JoinedIds, ...]]) -> Iterator[np.ndarray]:
         """Triples of like length together; the longest sequence of a triple counts for all."""
         sequences = len(self.head.sequences)
         width = self.head.width
         longest = [width or max(len(sequence.ids) for sequence in row) for row in rows]
-        budget = _TOKEN_BUDGETS.get(self.encoder.device.type, _ACCELERATOR_BUDGET)
+        budget = self.token_budget or _TOKEN_BUDGETS.get(
+            self.encoder.device.type, _ACCELERATOR_BUDGET
+        )
         lengths = np.array(longest, dtype=int) * sequences
         yield from token_budget_batches(lengths, budget=budget)
 

@@ -9,15 +9,17 @@ from typing import Any
 
 from tertium.encoders import ENCODERS, Encoder
 from tertium.encoders.embedded import default_folder
+from tertium.encoders.static import is_static
 from tertium.encoders.weights import weights_file
 from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
 from tertium.inference.average import ConditionalAverage
 from tertium.inference.conditional import ConditionalScorer
+from tertium.inference.engines.attach import check_device, with_engine
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.grading import TripleGrader
 from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
-from tertium.types import Kind, Pooling
+from tertium.types import EngineName, Kind, Pooling
 
 __all__ = ["NAMES", "NamedModel", "load", "load_conditional", "load_embedder", "resolve"]
 
@@ -62,6 +64,8 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    engine: EngineName | str = EngineName.TORCH,
+    threads: int | None = None,
 ) -> Encoder | PairScorer | Ensemble | TripleGrader:
     """Load a model.
 
@@ -75,12 +79,16 @@ def load(
         max_length: read at most this many tokens of a text.
         revision: branch, tag or commit of a hub model.
         trust_remote_code: run code that comes with the model.
+        engine: ``torch``, ``onnx``, ``onnx-int8``, ``openvino``, ``openvino-int8``, ``static`` or
+            ``auto``, what ``tertium tune`` found best; a graph is exported on first use.
+        threads: of an engine other than torch (default: as many as torch has).
 
     Example:
         >>> import tertium
         >>> round(float(tertium.load().score([("A cat sleeps.", "A cat is asleep.")])[0]), 1)
         0.9
     """
+    device = check_device(engine, device)
     folder = resolve(name, revision=revision)
     options: dict[str, Any] = {
         "pooling": None if pooling is None else _pooling(pooling),
@@ -89,10 +97,11 @@ def load(
         "trust_remote_code": trust_remote_code,
     }
     try:
-        return _load(folder, name=str(name), **options)
+        loaded = _load(folder, name=str(name), **options)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error
+    return with_engine(loaded, engine, threads=threads, folder=folder)
 
 
 def _load(
@@ -100,9 +109,8 @@ def _load(
 ) -> Encoder | PairScorer | Ensemble | TripleGrader:
     """A model that is whole, an adapter on its base, or an average of conditional models."""
     manifest = read_manifest(folder)
-    kind = manifest.kind if manifest else Kind.ENCODER
-    if kind not in KINDS:
-        raise TertiumError(f"{folder / FILE_NAME}: this version cannot load the kind '{kind}'.")
+    plain = Kind.STATIC if is_static(folder) else Kind.ENCODER
+    kind = manifest.kind if manifest else plain
     details = manifest.details if manifest else {}
     if kind is Kind.CONDITIONAL and "members" in details:
         return _load_average(folder, details["members"], name=name, **options)
@@ -139,14 +147,14 @@ def load_embedder(
     return loaded
 
 
-def load_conditional(name: str | os.PathLike[str] | None = None) -> TripleGrader:
-    """Load a model that must take conditions; by default the one that ships."""
+def load_conditional(name: str | os.PathLike[str] | None = None, **options: Any) -> TripleGrader:
+    """Load a model that must take conditions, by default the one that ships; options of load."""
     if name is None and _CONDITIONAL not in NAMES:
         raise TertiumError(
             "No model that takes conditions comes with this version: train one with "
             "'tertium train seaver-minilm -o DIR' and name it with --model DIR."
         )
-    loaded = load(_CONDITIONAL if name is None else name)
+    loaded = load(_CONDITIONAL if name is None else name, **options)
     if not isinstance(loaded, TripleGrader):
         raise TertiumError(
             f"The model '{name}' does not take conditions: train one that does with "

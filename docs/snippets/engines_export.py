@@ -1,0 +1,6 @@
+import tertium
+from tertium.inference.engines.export import export
+
+for part in export(tertium.load(), "onnx"):
+    print(part.name, part.record.engine)
+    print(part.record.parity)

@@ -1,0 +1,118 @@
+"""Give a loaded model the engine that runs it."""
+
+import warnings
+from pathlib import Path
+
+from tertium.encoders import Encoder, StaticEncoder
+from tertium.errors import TertiumError, TertiumWarning, require
+from tertium.inference.engines import ENGINES, engine_name
+from tertium.inference.engines.build import Export, cpu_threads, ensure, kept
+from tertium.inference.engines.fingerprints import encoder_fingerprint
+from tertium.inference.engines.parts import Model, Part, parts_of
+from tertium.inference.engines.records import Record, write_record
+from tertium.inference.engines.runtimes import open_engine
+from tertium.inference.engines.static import agreement, distil_static
+from tertium.inference.engines.tuning import remembered
+from tertium.types import EngineName
+
+__all__ = ["check_device", "static_export", "with_engine"]
+
+
+def check_device(engine: EngineName | str, device: str | None) -> str | None:
+    """The torch device beside an engine: all engines but torch run on the processor."""
+    if engine_name(engine) is EngineName.TORCH:
+        return device
+    if device not in (None, "cpu"):
+        raise TertiumError(
+            f"The engine {engine} runs on the processor, not on {device}: use torch."
+        )
+    return "cpu"
+
+
+def with_engine(
+    model: Model,
+    engine: EngineName | str,
+    *,
+    threads: int | None = None,
+    folder: Path | None = None,
+) -> Model:
+    """``model`` run by ``engine``: the same object, or for ``static`` another one.
+
+    Args:
+        model: a loaded model, on the processor.
+        engine: a member of ``EngineName``.
+        threads: of the engine (default: as many as torch has).
+        folder: the model's own, which may hold exports.
+    """
+    name = engine_name(engine)
+    if name is EngineName.STATIC:
+        return _static(model)
+    if name is EngineName.AUTO:
+        return _by_tuning(model, threads=threads, folder=folder)
+    if name is not EngineName.TORCH:
+        require("fast", purpose=f"The engine {name}", packages=ENGINES[name].packages)
+        for part in parts_of(model):
+            _use(part, name, threads=threads, folder=folder)
+    return model
+
+
+def static_export(model: Model) -> Export:
+    """The static copy of an encoder, distilled now if the cache has none."""
+    if not isinstance(model, Encoder) or isinstance(model, StaticEncoder):
+        raise TertiumError(
+            f"{model.name} cannot be made static: that takes a single encoder with a transformer. "
+            "Name one, or distil the model into one with tertium distil."
+        )
+    vocabulary = sorted(model.tokenizer.get_vocab().items())
+    fingerprint = encoder_fingerprint(model, vocabulary=vocabulary)
+
+    def make(folder: Path) -> Record:
+        static = distil_static(model)
+        static.save(folder)
+        settings = {"dimensions": static.dimension, "agreement": agreement(static, model)}
+        return write_record(
+            folder, engine=EngineName.STATIC, fingerprint=fingerprint, settings=settings
+        )
+
+    return kept(fingerprint, EngineName.STATIC, make)
+
+
+def _static(model: Model) -> Model:
+    if isinstance(model, StaticEncoder):
+        return model
+    return StaticEncoder.load(static_export(model).folder, name=model.name)
+
+
+def _by_tuning(model: Model, *, threads: int | None, folder: Path | None) -> Model:
+    parts = parts_of(model)
+    untuned = []
+    for part in parts:
+        choice = remembered(part.fingerprint)
+        if choice is None:
+            untuned.append(part.name)
+        elif choice.engine is EngineName.TORCH:
+            part.use(None, token_budget=choice.token_budget)
+        else:
+            count = choice.threads if threads is None else threads
+            _use(part, choice.engine, threads=count, folder=folder, budget=choice.token_budget)
+    if untuned:
+        warnings.warn(
+            f"Nothing is known about the fastest engine for {' and '.join(untuned)} on this "
+            f"machine: torch runs it. Measure once: tertium tune --model {model.name}",
+            TertiumWarning,
+            stacklevel=4,
+        )
+    return model
+
+
+def _use(
+    part: Part,
+    engine: EngineName,
+    *,
+    threads: int | None,
+    folder: Path | None,
+    budget: int | None = None,
+) -> None:
+    export = ensure(part, engine, folder=folder, threads=threads)
+    running = open_engine(engine, export.folder, threads=cpu_threads(threads))
+    part.use(running, token_budget=budget)

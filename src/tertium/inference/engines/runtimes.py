@@ -1,0 +1,82 @@
+"""Graphs in ONNX Runtime and OpenVINO: bounded memory, no thread that spins when idle."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.errors import require
+from tertium.inference.engines import ENGINES
+from tertium.types import Engine, EngineName
+
+__all__ = ["GRAPH", "OnnxEngine", "OpenVinoEngine", "open_engine", "session"]
+
+GRAPH = "model.onnx"
+
+# Adding and normalising in one node is several times slower than in two on a processor.
+_SLOW_FUSIONS = ["SkipLayerNormFusion"]
+
+
+def open_engine(name: EngineName, folder: Path, *, threads: int) -> Engine:
+    """The engine that runs the graph in ``folder``."""
+    require("fast", purpose=f"The engine {name}", packages=ENGINES[name].packages)
+    if name in (EngineName.ONNX, EngineName.ONNX_INT8):
+        return OnnxEngine(name, folder / GRAPH, threads=threads)
+    return OpenVinoEngine(name, folder / GRAPH, threads=threads)
+
+
+class OnnxEngine:
+    """A graph in ONNX Runtime; several threads may call it."""
+
+    def __init__(self, name: EngineName, path: Path, *, threads: int) -> None:
+        self.name = str(name)
+        self._session = session(path, threads=threads)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> NDArray[np.float32]:
+        """The graph's output for one batch."""
+        return np.asarray(self._session.run(None, dict(inputs))[0])
+
+
+class OpenVinoEngine:
+    """A graph in OpenVINO; calls of several threads wait for each other."""
+
+    def __init__(self, name: EngineName, path: Path, *, threads: int) -> None:
+        import openvino
+
+        self.name = str(name)
+        core = openvino.Core()
+        options = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "INFERENCE_PRECISION_HINT": "f32",  # else bfloat16, where the processor has it
+        }
+        self._request = core.compile_model(str(path), "CPU", options).create_infer_request()
+        self._turn = threading.Lock()
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> NDArray[np.float32]:
+        """The graph's output for one batch."""
+        with self._turn:
+            return np.array(self._request.infer(dict(inputs))[0])
+
+
+def session(path: Path | bytes, *, threads: int) -> Any:
+    """An ONNX Runtime session that holds no memory between calls and lets idle threads sleep."""
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # an arena grows to the largest batch and never shrinks
+    options.enable_mem_pattern = False  # batches have many shapes
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(
+        path if isinstance(path, bytes) else str(path),
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=_SLOW_FUSIONS,
+    )

@@ -1,0 +1,207 @@
+"""Which engine is fastest for a model on this machine, measured once and remembered."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tertium.data.samples import sample_pairs, sample_sentences
+from tertium.errors import TertiumError
+from tertium.files import atomic_path, cache_folder
+from tertium.inference.engines import ENGINES
+from tertium.inference.engines.build import ensure
+from tertium.inference.engines.parts import Part
+from tertium.inference.engines.runtimes import open_engine
+from tertium.progress import bar
+from tertium.types import EngineName
+
+__all__ = ["Trial", "machine", "remember", "remembered", "tune"]
+
+_BUDGET = 1024  # tokens per batch while engines and threads are compared
+_BUDGETS = (256, 512, 2048, 4096)  # those tried afterwards
+_FINALISTS = 2
+_WARM_UP = 8  # texts
+
+
+class Trial(BaseModel):
+    """How fast a model ran in one way.
+
+    Attributes:
+        engine: what ran it.
+        threads: of the engine.
+        token_budget: tokens per batch, padding included.
+        texts_per_second: or triples, for a conditional model.
+        measured: when.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: EngineName
+    threads: int
+    token_budget: int
+    texts_per_second: float
+    measured: str
+
+
+def tune(
+    part: Part,
+    *,
+    seconds: float = 30.0,
+    texts: Sequence[str] | None = None,
+    exact: bool = False,
+    progress: bool | None = None,
+) -> list[Trial]:
+    """Measure engines and threads, then token budgets of the fastest; remember the best.
+
+    What has to be exported first takes its own time.
+
+    Args:
+        part: the model, or one of its members.
+        seconds: for all measurements together.
+        texts: what to measure with (default: everyday sentences).
+        exact: leave out engines whose vectors differ by more than rounding.
+        progress: show a bar; by default on a terminal.
+
+    Returns:
+        All trials, the fastest first.
+    """
+    if not seconds > 0:
+        raise TertiumError(f"seconds is {seconds:g}; it must be positive.")
+    work = list(texts) if texts is not None else _everyday()
+    if not work:
+        raise TertiumError("There are no texts to measure with.")
+    engines = [engine for engine in _installed() if ENGINES[engine].exact or not exact]
+    first = [(engine, count) for engine in engines for count in _thread_counts(engine)]
+    share = seconds / (len(first) + _FINALISTS * len(_BUDGETS))
+    total = len(first) + min(_FINALISTS, len(first)) * len(_BUDGETS)
+    trials: list[Trial] = []
+    with bar(total=total, label="tuning", unit="trial", show=progress) as shown:
+        for engine, threads in first:
+            trials += _trials(part, engine, threads, [_BUDGET], work, share)
+            shown.update(1)
+        for best in _fastest(trials)[:_FINALISTS]:
+            trials += _trials(part, best.engine, best.threads, _BUDGETS, work, share)
+            shown.update(len(_BUDGETS))
+    ranked = _fastest(trials)
+    remember(part.fingerprint, ranked[0])
+    return ranked
+
+
+def remembered(fingerprint: str) -> Trial | None:
+    """The best trial of a model on this machine; None if there was none."""
+    found = _read(_file()).get(_key(fingerprint))
+    try:
+        return None if found is None else Trial.model_validate(found)
+    except ValidationError:  # from another version
+        return None
+
+
+def remember(fingerprint: str, best: Trial) -> None:
+    """Keep the best trial of a model on this machine."""
+    path = _file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")), atomic_path(path) as temporary:
+        known = {**_read(path), _key(fingerprint): best.model_dump(mode="json")}
+        temporary.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+
+
+def machine() -> str:
+    """Processor and cores that this process may use."""
+    name = torch.cpu.get_capabilities().get("cpu_name") or platform.processor()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{platform.machine()}, {name}, {cores} cores"
+
+
+def _trials(
+    part: Part,
+    engine: EngineName,
+    threads: int,
+    budgets: Sequence[int],
+    texts: list[str],
+    seconds: float,
+) -> Iterator[Trial]:
+    """One engine with each of some budgets."""
+    running = None
+    if engine is not EngineName.TORCH:
+        running = open_engine(engine, ensure(part, engine).folder, threads=threads)
+    before = part.owner.engine, part.owner.token_budget
+    try:
+        for budget in budgets:
+            part.use(running, token_budget=budget)
+            yield Trial(
+                engine=engine,
+                threads=threads,
+                token_budget=budget,
+                texts_per_second=_rate(part, texts, seconds),
+                measured=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            )
+    finally:
+        part.use(before[0], token_budget=before[1])
+
+
+def _rate(part: Part, texts: list[str], seconds: float) -> float:
+    """Texts a second, the best of as many passes as the time allows."""
+    part.work(texts[:_WARM_UP])
+    begin = time.perf_counter()
+    part.work(texts[:_WARM_UP])
+    first = time.perf_counter() - begin
+    some = texts[: max(_WARM_UP, int(_WARM_UP * seconds / 2 / first))]
+    best, end = 0.0, time.perf_counter() + seconds
+    while not best or time.perf_counter() < end:
+        begin = time.perf_counter()
+        part.work(some)
+        best = max(best, len(some) / (time.perf_counter() - begin))
+    return best
+
+
+def _fastest(trials: list[Trial]) -> list[Trial]:
+    return sorted(trials, key=lambda trial: -trial.texts_per_second)
+
+
+def _installed() -> list[EngineName]:
+    """Engines with a graph whose packages are there, and torch."""
+    return [
+        name
+        for name, kind in ENGINES.items()
+        if name is not EngineName.STATIC and all(find_spec(package) for package in kind.packages)
+    ]
+
+
+def _thread_counts(engine: EngineName) -> list[int]:
+    """All threads, half of them and so on; torch's number is set for the whole process."""
+    most = torch.get_num_threads()
+    if engine is EngineName.TORCH:
+        return [most]
+    counts = [most]
+    while counts[-1] > 1 and len(counts) < 3:
+        counts.append(counts[-1] // 2)
+    return counts
+
+
+def _everyday() -> list[str]:
+    pairs = [text for pair in sample_pairs() for text in (pair.sentence1, pair.sentence2)]
+    return list(dict.fromkeys([*sample_sentences(), *pairs]))
+
+
+def _file() -> Path:
+    return cache_folder() / "tuning.json"
+
+
+def _key(fingerprint: str) -> str:
+    return f"{fingerprint[:32]} on {machine()}"
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
