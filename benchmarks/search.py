@@ -7,16 +7,15 @@ python benchmarks/search.py --smoke             # seconds; publishes nothing
 
 import argparse
 import importlib.util
-import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from common import RESULTS, data_folder, publish, seconds
+from common import data_folder, publish, seconds
+from search_growth import growth
+from search_vectors import K, Published, Table, drawn, timed
 
 from tertium.files import cache_folder
 from tertium.inference.search import TextIndex
@@ -25,9 +24,7 @@ from tertium.inference.search.exact import nearest
 from tertium.inference.search.method import EXACT_PAIRS, Method
 from tertium.inference.search.mining import mine_vectors
 from tertium.inference.search.rows import Rows, unit
-from tertium.progress import track
 
-K = 10
 EXPANSION = 128  # of every graph, ours and others'
 CONNECTIVITY = 16
 
@@ -46,27 +43,13 @@ class Sizes:
 SMOKE = Sizes(sentences=300, index=1200, queries=50, steps=(200, 400, 800), width=32)
 
 
-class Table:
-    """An encoder whose text ``i`` has row i of a matrix: only the machinery is left."""
-
-    name = "table"
-    pooling = None
-
-    def __init__(self, vectors: np.ndarray) -> None:
-        self.vectors = vectors
-        self.dimension = vectors.shape[1]
-
-    def encode(self, texts: Sequence[str], **options: Any) -> np.ndarray:
-        """Rows by their numbers."""
-        return self.vectors[[int(text) for text in texts]]
-
-
 def main() -> None:
     """Measure what is asked for; every part keeps a table of its own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, nothing is kept")
     parser.add_argument("--parts", default="corpus,index,growth", help="with commas")
     parser.add_argument("--largest", type=int, default=1_000_000, help="vectors for growth")
+    parser.add_argument("--exact-up-to", type=int, default=EXACT_PAIRS, help="vectors for growth")
     parser.add_argument("--kinds", default="clustered,random", help="of vectors for growth")
     options = parser.parse_args()
     sizes = SMOKE if options.smoke else Sizes()
@@ -74,7 +57,13 @@ def main() -> None:
     parts: dict[str, Callable[[], Published]] = {
         "corpus": lambda: corpus(sizes, smoke=options.smoke),
         "index": lambda: index(sizes, smoke=options.smoke),
-        "growth": lambda: growth(steps, sizes, options.kinds.split(","), smoke=options.smoke),
+        "growth": lambda: growth(
+            steps,
+            sizes.width,
+            options.kinds.split(","),
+            exact_up_to=options.exact_up_to,
+            draw=not options.smoke,
+        ),
     }
     for name in options.parts.split(","):
         title, header, rows = parts[name]()
@@ -82,9 +71,6 @@ def main() -> None:
             print(title, header, *rows, sep="\n")
         else:
             publish(f"search_{name}", title, header, rows)
-
-
-Published = tuple[str, list[str], list[list[str]]]
 
 
 # 100,000 real sentences
@@ -97,7 +83,7 @@ def corpus(sizes: Sizes, *, smoke: bool) -> Published:
     table = []
     dropped: dict[Method, np.ndarray] = {}
     for method in (Method.EXACT, Method.HNSW):
-        took, (partners, _) = _timed(
+        took, (partners, _) = timed(
             lambda method=method: dedupe_vectors(rows, threshold=0.9, method=method)
         )
         dropped[method] = partners >= 0
@@ -106,7 +92,7 @@ def corpus(sizes: Sizes, *, smoke: bool) -> Published:
         table.append([f"dedupe 0.9, {method}", f"{took:.1f} s", note])
     found: dict[Method, set[tuple[int, int]]] = {}
     for method in (Method.EXACT, Method.HNSW):
-        took, (first, second, _) = _timed(
+        took, (first, second, _) = timed(
             lambda method=method: mine_vectors(rows, threshold=0.8, top_k=K, method=method)
         )
         found[method] = set(zip(first.tolist(), second.tolist(), strict=True))
@@ -118,7 +104,7 @@ def corpus(sizes: Sizes, *, smoke: bool) -> Published:
                 f"{len(first):,} pairs, {100 * share:.2f} % of all",
             ]
         )
-    took, pairs = _timed(lambda: _their_mining(vectors))
+    took, pairs = timed(lambda: _their_mining(vectors))
     table.append(["mine 0.8, sentence-transformers", f"{took:.1f} s", f"{pairs:,} pairs"])
     title = f"Cleaning {len(vectors):,} sentences on stored vectors of width {vectors.shape[1]}"
     return title, ["task", "time", "found"], table
@@ -194,7 +180,7 @@ def _ours(
 
         append.EXACT_SEARCH = 1000
     texts = [str(row) for row in range(len(stored))]
-    took, built = _timed(
+    took, built = timed(
         lambda: TextIndex.build(folder, texts, Table(stored), vectors=stored, dtype=dtype)
     )
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -214,7 +200,7 @@ def _faiss(stored: np.ndarray, queries: np.ndarray, truth: np.ndarray) -> list[l
     graph.hnsw.efConstruction = graph.hnsw.efSearch = EXPANSION
     rows = []
     for name, made in {"faiss, IndexFlatIP": flat, "faiss, IndexHNSWFlat": graph}.items():
-        took, _ = _timed(lambda made=made: made.add(stored))
+        took, _ = timed(lambda made=made: made.add(stored))
         rows.append(_row(name, took, lambda q, made=made: made.search(q, K)[1], queries, truth))
     return rows
 
@@ -251,127 +237,6 @@ def _row(
 def _recall(found: np.ndarray, truth: np.ndarray) -> float:
     pairs = zip(found.tolist(), truth.tolist(), strict=True)
     return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
-
-
-# Time against n
-
-
-def growth(steps: Sequence[int], sizes: Sizes, kinds: Sequence[str], *, smoke: bool) -> Published:
-    """Seconds of mining, cleaning, building and searching for more and more vectors."""
-    times: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    recalls: dict[tuple[str, int], float] = {}
-    exact_up_to = steps[-2] if smoke else EXACT_PAIRS
-    for kind in kinds:
-        for n in track(steps, label=kind, unit="size"):
-            vectors = drawn(n, sizes.width, kind=kind)
-            rows = Rows([vectors], normalised=True)
-            methods = [Method.EXACT, Method.HNSW] if n <= exact_up_to else [Method.HNSW]
-            for method in methods:
-                for task, work in {
-                    "mine": lambda r=rows, m=method: mine_vectors(
-                        r, threshold=0.8, top_k=K, method=m
-                    ),
-                    "dedupe": lambda r=rows, m=method: dedupe_vectors(r, threshold=0.9, method=m),
-                }.items():
-                    took, _ = _timed(work)
-                    times.setdefault((f"{task}, {method}", kind), []).append((n, took))
-            built, one, recall = _index_times(vectors, smoke=smoke)
-            times.setdefault(("index build", kind), []).append((n, built))
-            times.setdefault(("search, one query", kind), []).append((n, one))
-            recalls[kind, n] = recall
-            for (task, drawn_as), points in times.items():
-                if drawn_as == kind and points[-1][0] == n:
-                    print(f"{kind} {n:,} {task}: {points[-1][1]:.3f} s", flush=True)
-    if not smoke:
-        _plot(times, RESULTS)
-    table = [_growth_row(task, kind, points, steps) for (task, kind), points in times.items()]
-    for kind in kinds:
-        shown = [f"{recalls[kind, n]:.3f}" for n in steps]
-        table.append([f"recall@{K}", kind, *shown, ""])
-    title = f"Time against the number of vectors of width {sizes.width}; t = c n^exponent"
-    return title, ["task", "vectors", *(f"{n:,}" for n in steps), "exponent"], table
-
-
-def _index_times(vectors: np.ndarray, *, smoke: bool) -> tuple[float, float, float]:
-    """Seconds to build an index of stored vectors, to answer one query, and its recall."""
-    folder = Path(tempfile.mkdtemp())
-    try:
-        texts = (str(row) for row in range(len(vectors)))
-        built, made = _timed(
-            lambda: TextIndex.build(folder / "index", texts, Table(vectors), vectors=vectors)
-        )
-        queries = drawn(50, vectors.shape[1], kind="random", seed=1)
-        each = [
-            seconds(lambda at=at: made.search_vectors(queries[at : at + 1], k=K), repeats=1)
-            for at in range(len(queries))
-        ]
-        recall = made.manifest.recall
-        return built, float(np.median(each)), 1.0 if recall is None else recall.value
-    finally:
-        shutil.rmtree(folder)
-
-
-def _growth_row(
-    task: str, kind: str, points: list[tuple[int, float]], steps: Sequence[int]
-) -> list[str]:
-    found = dict(points)
-    shown = [_shown(found[n]) if n in found else "" for n in steps]
-    return [task, kind, *shown, f"{exponent(points):.2f}" if len(points) > 1 else ""]
-
-
-def exponent(points: Sequence[tuple[int, float]]) -> float:
-    """Slope of the line through the logarithms.
-
-    >>> round(exponent([(10, 1.0), (100, 100.0)]), 2)
-    2.0
-    """
-    sizes, times = np.log(np.array(points, float)).T
-    return float(np.polyfit(sizes, times, 1)[0])
-
-
-def _shown(took: float) -> str:
-    return f"{took:.1f} s" if took >= 0.1 else f"{1000 * took:.2f} ms"
-
-
-def _plot(times: dict[tuple[str, str], list[tuple[int, float]]], folder: Path) -> None:
-    from tertium.analysis.drawing import blank_figure
-
-    kinds = sorted({kind for _, kind in times})
-    figure = blank_figure(5 * len(kinds), 4)
-    for axes, kind in zip(np.atleast_1d(figure.subplots(1, len(kinds))), kinds, strict=True):
-        for (task, drawn_as), points in times.items():
-            if drawn_as == kind:
-                label = f"{task}: n^{exponent(points):.2f}" if len(points) > 1 else task
-                axes.loglog(*zip(*points, strict=True), marker="o", markersize=3, label=label)
-        axes.set(title=f"{kind} vectors", xlabel="n", ylabel="seconds")
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize="x-small")
-    for ending in ("png", "svg"):
-        figure.savefig(folder / f"search_growth.{ending}", dpi=150)
-
-
-# Vectors
-
-
-def drawn(n: int, width: int, *, kind: str, seed: int = 0) -> np.ndarray:
-    """Unit vectors: in groups of about twenty with cosines around 0.8, or all over the sphere."""
-    generator = np.random.default_rng(seed)
-    found = generator.standard_normal((n, width), np.float32)
-    if kind == "clustered":
-        centres = unit(generator.standard_normal((max(n // 20, 1), width), np.float32))
-        found *= 0.5 / np.sqrt(width)
-        for start in range(0, n, 8192):
-            some = found[start : start + 8192]
-            some += centres[generator.integers(0, len(centres), len(some))]
-    for start in range(0, n, 8192):
-        found[start : start + 8192] = unit(found[start : start + 8192])
-    return found
-
-
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    found = work()
-    return time.perf_counter() - start, found
 
 
 if __name__ == "__main__":

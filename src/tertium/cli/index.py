@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tertium.cli import corpus
+from tertium.cli import corpus, hits
 from tertium.cli.output import JSON, MODEL, emit, note
 
 if TYPE_CHECKING:
-    from tertium.inference.search import Hit, TextIndex
+    from tertium.inference.search import TextIndex
 
 __all__ = ["add", "app", "build", "search", "stats"]
 
@@ -98,7 +98,7 @@ def search(
         check_output(output)
     opened = _open(index, model)
     if output is not None:
-        count = _write(opened, queries or [], file, column, output, k=k, threshold=threshold)
+        count = hits.write(opened, queries or [], file, column, output, k=k, threshold=threshold)
         if as_json:
             emit({"index": str(index), "output": str(output), "queries": count})
         else:
@@ -107,9 +107,9 @@ def search(
     asked = queries or []
     found = opened.search_many(asked, k=k, threshold=threshold)
     if as_json:
-        emit({"index": str(index), "queries": _listed(asked, found)})
+        emit({"index": str(index), "queries": hits.listed(asked, found)})
     else:
-        _show(asked, found)
+        hits.show(asked, found)
 
 
 @app.command()
@@ -191,59 +191,3 @@ def _report(index: "TextIndex", added: int, *, as_json: bool) -> None:
     found = "exact search" if recall is None else f"recall@{recall.at} {recall.value:.3f}"
     new = f", {added:,} of them new" if added < len(index) else ""
     note(f"{index.folder}: {len(index):,} texts{new}, {found}")
-
-
-def _write(
-    index: "TextIndex",
-    queries: list[str],
-    file: Path | None,
-    column: str | None,
-    output: Path,
-    *,
-    k: int,
-    threshold: float | None,
-) -> int:
-    """Search for queries window by window, and write a row for everything found."""
-    from tertium.data.readers import iter_texts
-    from tertium.encoders.batching import chunks
-    from tertium.inference.search.corpus import table
-    from tertium.progress import bar
-
-    asked = queries if file is None else iter_texts(file, column=column)
-    count = 0
-    with (
-        table(output, ("query", "rank", "id", "text", "similarity")) as write,
-        bar(total=None, label="searching", unit="query") as shown,
-    ):
-        for window in chunks(asked, 1024):
-            found = index.search_many(window, k=k, threshold=threshold, progress=False)
-            for query, hits in zip(window, found, strict=True):
-                for rank, hit in enumerate(hits, 1):
-                    write((query, rank, hit.id, hit.text, hit.score))
-            count += len(window)
-            shown.update(len(window))
-    return count
-
-
-def _listed(queries: list[str], found: list[list["Hit"]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": query,
-            "hits": [{"id": hit.id, "text": hit.text, "score": hit.score} for hit in hits],
-        }
-        for query, hits in zip(queries, found, strict=True)
-    ]
-
-
-def _show(queries: list[str], found: list[list["Hit"]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
-    for query, hits in zip(queries, found, strict=True):
-        console.print(Text(query, style="bold"))
-        table = Table("cosine", "id", "text", box=None, pad_edge=False)
-        for hit in hits:
-            table.add_row(f"{hit.score:.3f}", Text(hit.id), Text(hit.text))
-        console.print(table)

@@ -16,7 +16,7 @@ from tertium.progress import bar
 
 __all__ = ["Deduped", "Dropped", "Reason", "dedupe", "dedupe_vectors"]
 
-_BLOCK = 1024
+_BLOCK = 512
 
 
 class Reason(StrEnum):
@@ -117,10 +117,10 @@ def dedupe_vectors(
     partners = np.full(len(rows), -1, np.int64)
     scores = np.full(len(rows), -np.inf)
     exact = Method(method).chosen(len(rows)) is Method.EXACT
-    kept: Kept = MatrixKept(rows) if exact else GraphKept(rows)
+    kept: Kept = MatrixKept(rows, threshold) if exact else GraphKept(rows)
     with bar(total=len(rows), label="comparing", unit="text", show=progress) as shown:
         for start, block in rows.blocks(_BLOCK):
-            best = kept.nearest(block)
+            best = kept.nearest(start, block)
             _decide(block, start, best, threshold, partners, scores)
             stays = np.flatnonzero(partners[start : start + len(block)] < 0)
             kept.add(stays + start, block[stays])

@@ -6,12 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tertium.inference.search.rows import Matrix, Positions, Rows, Scores, cosines
+from tertium.inference.search.screen import Screen, close_in_block
 
 __all__ = ["SLACK", "Found", "close_pairs", "nearest", "ranked"]
 
-SLACK = 1e-6  # products of blocks are that near to the similarity that decides
-_HELD = 1 << 23  # similarities held at once: 32 MB
-_LEFT, _RIGHT = 1024, 8192
+SLACK = 1e-5  # products of blocks are nearer than that to the similarity that decides
+_HELD = 1 << 20  # similarities held at once: 4 MB
+_PICKED = 1 << 18  # numbers of candidates' vectors held at once
+_LEFT, _RIGHT = 512, 2048  # rows of a block: their products stay in a processor's cache
 
 
 class Found(NamedTuple):
@@ -64,7 +66,7 @@ def ranked(rows: Rows, queries: Matrix, positions: Positions) -> Found:
     """
     n, k = positions.shape
     scores = np.empty((n, k))
-    height = max(1, _HELD // max(k * rows.dimension, 1))
+    height = max(1, _PICKED // max(k * rows.dimension, 1))
     for at in range(0, n, height):
         some = positions[at : at + height]
         vectors = rows.take(np.maximum(some, 0).ravel()).reshape(*some.shape, rows.dimension)
@@ -78,7 +80,7 @@ def ranked(rows: Rows, queries: Matrix, positions: Positions) -> Found:
 
 def close_pairs(
     rows: Rows, threshold: float, *, done: Callable[[int], object]
-) -> Iterator[tuple[Positions, Positions, Matrix]]:
+) -> Iterator[tuple[Positions, Positions, Scores]]:
     """Pairs ``i < j`` whose cosine reaches ``threshold`` or is a hair below, block by block.
 
     Args:
@@ -86,15 +88,12 @@ def close_pairs(
         threshold: least cosine, less ``SLACK``.
         done: is told of rows that have met all others.
     """
-    for top, left in rows.blocks(_LEFT):
+    screen = Screen.fitting(rows, threshold)
+    for top in range(0, len(rows), _LEFT):
+        left = np.arange(top, min(top + _LEFT, len(rows)))
         for start in range(top, len(rows), _RIGHT):
-            scores = left @ rows.block(start, start + _RIGHT).T
-            hits = np.flatnonzero(scores >= threshold - SLACK)
-            first, second = np.divmod(hits, scores.shape[1])
-            upper = first + top < second + start
-            yield (
-                first[upper] + top,
-                second[upper] + start,
-                scores.ravel()[hits[upper]],
-            )
+            right = np.arange(start, min(start + _RIGHT, len(rows)))
+            first, second, scores = close_in_block(rows, screen, left, right, threshold - SLACK)
+            upper = left[first] < right[second]
+            yield left[first[upper]], right[second[upper]], scores[upper]
         done(len(left))

@@ -4,21 +4,27 @@ from typing import Protocol
 
 import numpy as np
 
-from tertium.inference.search.exact import ranked
+from tertium.inference.search.exact import SLACK, ranked
 from tertium.inference.search.hnsw import Graph
 from tertium.inference.search.rows import Matrix, Positions, Rows, Scores
+from tertium.inference.search.screen import Screen, close_in_block
 
 __all__ = ["GraphKept", "Kept", "MatrixKept"]
 
-_BLOCK = 8192
+_BLOCK = 2048
 _CANDIDATES = 8  # of a graph; they are scored again
 
 
 class Kept(Protocol):
     """Kept texts by the positions of their vectors."""
 
-    def nearest(self, block: Matrix) -> tuple[Positions, Scores]:
-        """Position and cosine of the nearest kept text of each row; -1 where none is kept."""
+    def nearest(self, start: int, block: Matrix) -> tuple[Positions, Scores]:
+        """Position and cosine of the nearest kept text of each row; -1 where none is near.
+
+        Args:
+            start: position of the first row.
+            block: the rows.
+        """
         ...
 
     def add(self, positions: Positions, block: Matrix) -> None:
@@ -27,34 +33,40 @@ class Kept(Protocol):
 
 
 class MatrixKept:
-    """Compares with every kept text."""
+    """Compares with every kept text.
 
-    def __init__(self, rows: Rows) -> None:
+    Args:
+        rows: all texts.
+        threshold: least cosine that is near; of texts that are not near, none is told.
+    """
+
+    def __init__(self, rows: Rows, threshold: float) -> None:
         self._rows = rows
-        self._vectors = np.empty((len(rows), rows.dimension), np.float32)
+        self._least = threshold - SLACK
+        self._screen = Screen.fitting(rows, threshold)
         self._positions = np.empty(len(rows), np.int64)
         self._count = 0
 
-    def nearest(self, block: Matrix) -> tuple[Positions, Scores]:
+    def nearest(self, start: int, block: Matrix) -> tuple[Positions, Scores]:
         """Position and cosine of the nearest kept text of each row."""
-        best = np.full(len(block), -np.inf, np.float32)
         where = np.full(len(block), -1, np.int64)
-        each = np.arange(len(block))
-        for start in range(0, self._count, _BLOCK):
-            scores = block @ self._vectors[start : min(start + _BLOCK, self._count)].T
-            top = scores.argmax(axis=1)
-            better = scores[each, top] > best
-            best[better] = scores[each, top][better]
-            where[better] = self._positions[start + top[better]]
-        found = ranked(self._rows, block, where[:, None])
-        return found.positions[:, 0], found.scores[:, 0]
+        best = np.full(len(block), -np.inf)
+        own = np.arange(start, start + len(block))
+        for at in range(0, self._count, _BLOCK):
+            kept = self._positions[at : min(at + _BLOCK, self._count)]
+            row, column, scores = close_in_block(self._rows, self._screen, own, kept, self._least)
+            order = np.lexsort((column, -scores, row))  # of equals, the earliest
+            first = order[np.diff(row[order], prepend=-1) > 0]
+            better = first[scores[first] > best[row[first]]]
+            where[row[better]], best[row[better]] = kept[column[better]], scores[better]
+        found = np.flatnonzero(where >= 0)
+        best[found] = self._rows.similarity(own[found], where[found])
+        return where, best
 
     def add(self, positions: Positions, block: Matrix) -> None:
         """Keep these."""
-        needed = self._count + len(positions)
-        self._vectors[self._count : needed] = block
-        self._positions[self._count : needed] = positions
-        self._count = needed
+        self._positions[self._count : self._count + len(positions)] = positions
+        self._count += len(positions)
 
 
 class GraphKept:
@@ -65,7 +77,7 @@ class GraphKept:
         self._graph = Graph(rows.dimension)
         self._positions = np.empty(len(rows), np.int64)  # of the nodes of the graph
 
-    def nearest(self, block: Matrix) -> tuple[Positions, Scores]:
+    def nearest(self, start: int, block: Matrix) -> tuple[Positions, Scores]:
         """Position and cosine of the nearest kept text among the candidates of each row."""
         nodes = self._graph.search(block, _CANDIDATES)
         if not nodes.shape[1]:
@@ -76,6 +88,6 @@ class GraphKept:
 
     def add(self, positions: Positions, block: Matrix) -> None:
         """Keep these."""
-        start = len(self._graph)
-        self._positions[start : start + len(positions)] = positions
-        self._graph.add(start, block, threads=1)
+        node = len(self._graph)
+        self._positions[node : node + len(positions)] = positions
+        self._graph.add(node, block, threads=1)

@@ -16,7 +16,7 @@ Matrix = NDArray[np.float32]
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
-_PICK = 1 << 15  # vectors that are picked out at once
+_PICK = 512  # vectors that are picked out at once, few enough to stay in a cache
 
 
 def unit(rows: NDArray[Any]) -> Matrix:

@@ -1,0 +1,115 @@
+"""Time against the number of vectors; a part of benchmarks/search.py."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from common import RESULTS, seconds
+from search_vectors import K, Published, Table, drawn, timed
+
+from tertium.inference.search import TextIndex
+from tertium.inference.search.duplicates import dedupe_vectors
+from tertium.inference.search.method import Method
+from tertium.inference.search.mining import mine_vectors
+from tertium.inference.search.rows import Rows
+from tertium.progress import track
+
+Times = dict[tuple[str, str], list[tuple[int, float]]]  # by task and kind of vectors
+
+
+def growth(
+    steps: Sequence[int], width: int, kinds: Sequence[str], *, exact_up_to: int, draw: bool
+) -> Published:
+    """Seconds of mining, cleaning, building and searching for more and more vectors."""
+    times: Times = {}
+    recalls: dict[tuple[str, int], float] = {}
+    for kind in kinds:
+        for n in track(steps, label=kind, unit="size"):
+            vectors = drawn(n, width, kind=kind)
+            rows = Rows([vectors], normalised=True)
+            methods = [Method.EXACT, Method.HNSW] if n <= exact_up_to else [Method.HNSW]
+            for method in methods:
+                for task, work in {
+                    "mine": lambda r=rows, m=method: mine_vectors(
+                        r, threshold=0.8, top_k=K, method=m
+                    ),
+                    "dedupe": lambda r=rows, m=method: dedupe_vectors(r, threshold=0.9, method=m),
+                }.items():
+                    took, _ = timed(work)
+                    times.setdefault((f"{task}, {method}", kind), []).append((n, took))
+            how, built, one, recall = _index_times(vectors)
+            times.setdefault((f"index build, {how}", kind), []).append((n, built))
+            times.setdefault((f"search, {how}, one query", kind), []).append((n, one))
+            recalls[kind, n] = recall
+            for (task, drawn_as), points in times.items():
+                if drawn_as == kind and points[-1][0] == n:
+                    print(f"{kind} {n:,} {task}: {points[-1][1]:.3f} s", flush=True)
+    if draw:
+        _plot(times, RESULTS)
+    table = [_growth_row(task, kind, points, steps) for (task, kind), points in times.items()]
+    for kind in kinds:
+        shown = [f"{recalls[kind, n]:.3f}" for n in steps]
+        table.append([f"recall@{K}", kind, *shown, ""])
+    title = f"Time against the number of vectors of width {width}; t = c n^exponent"
+    return title, ["task", "vectors", *(f"{n:,}" for n in steps), "exponent"], table
+
+
+def _index_times(vectors: np.ndarray) -> tuple[Method, float, float, float]:
+    """How an index works, seconds to build it of stored vectors and to answer, its recall."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        texts = (str(row) for row in range(len(vectors)))
+        built, made = timed(
+            lambda: TextIndex.build(folder / "index", texts, Table(vectors), vectors=vectors)
+        )
+        queries = drawn(50, vectors.shape[1], kind="random", seed=1)
+        each = [
+            seconds(lambda at=at: made.search_vectors(queries[at : at + 1], k=K), repeats=1)
+            for at in range(len(queries))
+        ]
+        recall = made.manifest.recall
+        how = Method.EXACT if made.manifest.graph is None else Method.HNSW
+        return how, built, float(np.median(each)), 1.0 if recall is None else recall.value
+    finally:
+        shutil.rmtree(folder)
+
+
+def _growth_row(
+    task: str, kind: str, points: list[tuple[int, float]], steps: Sequence[int]
+) -> list[str]:
+    found = dict(points)
+    shown = [_shown(found[n]) if n in found else "" for n in steps]
+    return [task, kind, *shown, f"{exponent(points):.2f}" if len(points) > 1 else ""]
+
+
+def exponent(points: Sequence[tuple[int, float]]) -> float:
+    """Slope of the line through the logarithms.
+
+    >>> round(exponent([(10, 1.0), (100, 100.0)]), 2)
+    2.0
+    """
+    sizes, times = np.log(np.array(points, float)).T
+    return float(np.polyfit(sizes, times, 1)[0])
+
+
+def _shown(took: float) -> str:
+    return f"{took:.1f} s" if took >= 0.1 else f"{1000 * took:.2f} ms"
+
+
+def _plot(times: Times, folder: Path) -> None:
+    from tertium.analysis.drawing import blank_figure
+
+    kinds = sorted({kind for _, kind in times})
+    figure = blank_figure(5 * len(kinds), 4)
+    for axes, kind in zip(np.atleast_1d(figure.subplots(1, len(kinds))), kinds, strict=True):
+        for (task, drawn_as), points in times.items():
+            if drawn_as == kind:
+                label = f"{task}: n^{exponent(points):.2f}" if len(points) > 1 else task
+                axes.loglog(*zip(*points, strict=True), marker="o", markersize=3, label=label)
+        axes.set(title=f"{kind} vectors", xlabel="n", ylabel="seconds")
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize="x-small")
+    for ending in ("png", "svg"):
+        figure.savefig(folder / f"search_growth.{ending}", dpi=150)
