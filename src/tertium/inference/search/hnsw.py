@@ -4,6 +4,7 @@ The graph holds vectors as whole numbers from -127 to 127, a quarter of their si
 candidates: whoever asks scores them again with the vectors themselves.
 """
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ class Graph:
         try:
             (graph._index.load if writable else graph._index.view)(path)
         except (RuntimeError, ValueError, OSError) as error:
+            if not path.exists():  # another process has just replaced it
+                raise FileNotFoundError(errno.ENOENT, "no such file", str(path)) from error
             raise TertiumError(
                 f"{path} is damaged ({error}). Restore it from a copy, or build the index again."
             ) from error
