@@ -97,11 +97,11 @@ def _change(loaded: "Model", model: str, engine: str, data: Path | None) -> dict
         note("note: no benchmark folder was found, so the change on STS is not known.")
         return None
     suite = "csts" if isinstance(loaded, TripleGrader) else "sts"
-    figures = []
+    figures: list[float] = []
     for running in (loaded, tertium.load(model, engine=engine)):
         report = tertium.evaluate(running, suite, data=folder, resamples=0)
         result = report.suites[0]
         values = result.tasks[0].values if result.average is None else result.average
-        figures.append(values.get("average", values.get(result.headline)))
+        figures.append(float(values["average" if "average" in values else result.headline] or 0.0))
     before, after = figures
     return {"suite": suite, "torch": before, "engine": after, "change": after - before}
