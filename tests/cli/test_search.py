@@ -212,6 +212,10 @@ def test_clusters_and_loners(run: Run, texts: Path) -> None:
         ("mine texts.txt -o out.tsv --vectors wide.npy", "3 vectors for 6 texts"),
         ("mine texts.txt -o out.tsv --vectors nothing.npy", "nothing.npy: no such file"),
         ("mine texts.txt -o out.tsv -m ./nothing", "no folder"),
+        ("mine texts.txt -o out.tsv -m BERT --engine steam", "No engine 'steam'"),
+        ("dedupe texts.txt -o out.txt -m BERT --engine steam", "No engine 'steam'"),
+        ("cluster texts.txt -o out.tsv -m BERT --engine steam", "No engine 'steam'"),
+        ("index build texts.txt -o out -m BERT --engine steam", "No engine 'steam'"),
         ("dedupe texts.txt -o out.md", "out.md: this goes to .txt, .tsv, .csv or .jsonl"),
         ("dedupe texts.txt -o out.txt --report out.md", "out.md: this goes to"),
         ("dedupe texts.tsv -o out.txt --column nothing --exact-only", "column nothing"),
@@ -240,6 +244,8 @@ def test_another_model_is_refused(
 ) -> None:
     run("index", "build", texts, "-o", "index", "-m", tiny_bert)
     for command in (["search", "index", "a"], ["add", "index", texts]):
+        ran = run("index", *command, "--engine", "steam")
+        assert (ran.code, ran.out) == (2, "") and "No engine 'steam'" in ran.err
         ran = run("index", *command, "-m", tiny_roberta)
         assert (ran.code, ran.out) == (2, "")
         assert "has other weights. Name the model that it was built with" in ran.err

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tertium.cli import corpus
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 if TYPE_CHECKING:
     from tertium.inference.search import Clustering
@@ -28,6 +28,7 @@ def cluster(
     ),
     seed: int = typer.Option(0, help="Of k-means."),
     model: str = MODEL,
+    engine: str = ENGINE,
     vectors: Path | None = corpus.VECTORS,
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
@@ -44,7 +45,7 @@ def cluster(
     check_output(output)
     check_threshold(threshold)
     read = corpus.read(texts, column, id_column)
-    source = corpus.source(model, vectors, len(read.texts))
+    source = corpus.source(model, engine, vectors, len(read.texts))
     found = find(read.texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
     with table(output, ("cluster", "id", "text", "similarity")) as write:
         for number, group in enumerate(found.clusters, 1):

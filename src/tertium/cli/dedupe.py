@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import corpus
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 __all__ = ["dedupe"]
 
@@ -24,6 +24,7 @@ def dedupe(
         False, "--exact-only", help="Drop only texts that are the same, white space aside."
     ),
     model: str = MODEL,
+    engine: str = ENGINE,
     vectors: Path | None = corpus.VECTORS,
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
@@ -44,7 +45,7 @@ def dedupe(
     check_threshold(threshold)
     corpus.check_method(method)
     read = corpus.read(texts, column, id_column)
-    source = None if exact_only else corpus.source(model, vectors, len(read.texts))
+    source = None if exact_only else corpus.source(model, engine, vectors, len(read.texts))
     found = find(read.texts, source, threshold=threshold, method=method)
     if report is not None:
         columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tertium.cli import corpus, hits
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 if TYPE_CHECKING:
     from tertium.inference.search import TextIndex
@@ -26,6 +26,7 @@ def build(
     texts: Path = corpus.TEXTS,
     output: Path = typer.Option(..., "--output", "-o", help="New folder for the index."),
     model: str = MODEL,
+    engine: str = ENGINE,
     dtype: str = typer.Option("float32", help="float32, or int8 for a quarter of the space."),
     vectors: Path | None = corpus.VECTORS,
     column: str | None = corpus.COLUMN,
@@ -43,7 +44,8 @@ def build(
     if dtype not in set(Dtype):
         raise unknown_name("dtype", dtype, [str(known) for known in Dtype])
     given = _given(texts, vectors, column, id_column)
-    index = TextIndex.build(output, given.pop("texts"), load_embedder(model), dtype=dtype, **given)
+    loaded = load_embedder(model, engine=engine)
+    index = TextIndex.build(output, given.pop("texts"), loaded, dtype=dtype, **given)
     _report(index, len(index), as_json=as_json)
 
 
@@ -52,6 +54,7 @@ def add(
     index: Path = _FOLDER,
     texts: Path = corpus.TEXTS,
     model: str | None = _OWN,
+    engine: str = ENGINE,
     vectors: Path | None = corpus.VECTORS,
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
@@ -61,7 +64,7 @@ def add(
 
     Example: tertium index add my-index more.txt
     """
-    opened = _open(index, model)
+    opened = _open(index, model, engine)
     given = _given(texts, vectors, column, id_column)
     added = opened.add(given.pop("texts"), **given)
     _report(opened, added, as_json=as_json)
@@ -80,6 +83,7 @@ def search(
     k: int = typer.Option(10, min=1, help="How many texts for a query, or all if there are fewer."),
     threshold: float | None = typer.Option(None, help="Leave out what has a smaller cosine."),
     model: str | None = _OWN,
+    engine: str = ENGINE,
     column: str | None = typer.Option(None, help="Column of the file of queries."),
     as_json: bool = JSON,
 ) -> None:
@@ -96,7 +100,7 @@ def search(
         raise TertiumError("What is found for a file of queries needs a place: --output FILE.")
     if output is not None:
         check_output(output)
-    opened = _open(index, model)
+    opened = _open(index, model, engine)
     if output is not None:
         count = hits.write(opened, queries or [], file, column, output, k=k, threshold=threshold)
         if as_json:
@@ -160,12 +164,14 @@ def _given(
     }
 
 
-def _open(index: Path, model: str | None) -> "TextIndex":
+def _open(index: Path, model: str | None, engine: str) -> "TextIndex":
     from tertium.inference.loading import load_embedder
     from tertium.inference.search import TextIndex
 
-    opened = TextIndex.open(index)
-    return opened if model is None else TextIndex.open(index, load_embedder(model))
+    opened = TextIndex.open(index, engine=engine)  # before a model is loaded for nothing
+    if model is None:
+        return opened
+    return TextIndex.open(index, load_embedder(model, engine=engine))
 
 
 def _summary(index: "TextIndex") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import corpus
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 __all__ = ["mine"]
 
@@ -19,6 +19,7 @@ def mine(
     ),
     limit: int | None = typer.Option(None, min=1, help="At most so many pairs, the best."),
     model: str = MODEL,
+    engine: str = ENGINE,
     vectors: Path | None = corpus.VECTORS,
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
@@ -37,7 +38,7 @@ def mine(
     check_threshold(threshold)
     corpus.check_method(method)
     read = corpus.read(texts, column, id_column)
-    source = corpus.source(model, vectors, len(read.texts))
+    source = corpus.source(model, engine, vectors, len(read.texts))
     found = find(read.texts, source, threshold=threshold, top_k=top_k, limit=limit, method=method)
     with table(output, ("sentence1", "sentence2", "similarity", "id1", "id2")) as write:
         for first, second, score in found:

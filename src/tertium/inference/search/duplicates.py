@@ -137,8 +137,8 @@ def _decide(
     scores: Scores,
 ) -> None:
     """Go through a block in order: a row meets what was kept before it, in the block or earlier."""
-    within = block @ block.T
-    within[np.triu_indices(len(block))] = -np.inf
+    earlier = np.tri(len(block), k=-1, dtype=np.bool_)
+    within = np.where(earlier, block @ block.T, -np.inf)
     meets = within.max(axis=1) >= threshold - SLACK
     stays = np.zeros(len(block), np.bool_)
     for at, (position, score) in enumerate(zip(*best, strict=True)):

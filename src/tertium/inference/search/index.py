@@ -18,7 +18,7 @@ from tertium.inference.search.lock import new_index, writing
 from tertium.inference.search.manifest import Dtype, IndexManifest, check_files
 from tertium.inference.search.rows import unit
 from tertium.inference.search.snapshot import Snapshot, open_snapshot
-from tertium.types import Embedder
+from tertium.types import Embedder, EngineName
 
 __all__ = ["Hit", "TextIndex"]
 
@@ -47,9 +47,12 @@ class TextIndex:
         'A cat sleeps.'
     """
 
-    def __init__(self, snapshot: Snapshot, model: Embedder | None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, model: Embedder | None, *, engine: EngineName | str
+    ) -> None:
         self._snapshot = snapshot
         self._model = model
+        self._engine = engine
         if model is not None:
             check_identity(model, self.manifest.model, index=self.folder)
 
@@ -84,14 +87,21 @@ class TextIndex:
         return cls.open(path, model)
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], model: Embedder | None = None) -> "TextIndex":
+    def open(
+        cls,
+        folder: str | os.PathLike[str],
+        model: Embedder | None = None,
+        *,
+        engine: EngineName | str = EngineName.TORCH,
+    ) -> "TextIndex":
         """Open an index as it is now.
 
         Args:
             folder: where it is.
             model: must be the one that built it (default: loaded by its name when needed).
+            engine: what runs a model that is loaded by its name.
         """
-        return cls(open_snapshot(Path(folder)), model)
+        return cls(open_snapshot(Path(folder)), model, engine=engine)
 
     @property
     def folder(self) -> Path:
@@ -108,7 +118,7 @@ class TextIndex:
         """The model of the index, loaded by its name where none was given."""
         if self._model is None:
             try:
-                model = load_embedder(self.manifest.model.name)
+                model = load_embedder(self.manifest.model.name, engine=self._engine)
             except ModelNotFoundError as error:
                 raise ModelNotFoundError(
                     f"The model that built {self.folder} is not found under its name: {error} "
