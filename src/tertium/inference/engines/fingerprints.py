@@ -4,10 +4,10 @@ import hashlib
 import json
 from typing import Any
 
-import torch
 from torch import nn
 
 from tertium.encoders import Encoder
+from tertium.encoders.hashing import hash_weights
 from tertium.inference.conditional import ConditionalScorer
 
 __all__ = ["encoder_fingerprint", "scorer_fingerprint"]
@@ -42,8 +42,5 @@ def _module(module: nn.Module) -> list[Any]:
 
 def _digest(model: nn.Module, description: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy().data)
+    hash_weights(model, digest)
     return digest.hexdigest()

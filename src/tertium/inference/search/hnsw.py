@@ -18,6 +18,7 @@ __all__ = ["Graph", "codes"]
 
 _CONNECTIVITY = 16  # links of a node
 _MANY = 16  # queries that are worth a second thread
+_FIRST = 1024  # nodes that are added one by one: in a small graph two at a time can miss each other
 _EXPANSION = 128  # candidates that are looked at while adding and while searching
 
 
@@ -72,9 +73,11 @@ class Graph:
             rows: vectors.
             threads: 1 makes the same graph every time, 0 uses all cores.
         """
-        if len(rows):
-            keys = np.arange(start, start + len(rows), dtype=np.uint64)
-            self._index.add(keys, codes(rows), threads=threads)
+        keys = np.arange(start, start + len(rows), dtype=np.uint64)
+        alone = max(0, min(len(rows), _FIRST - len(self)))
+        for part, workers in ((slice(alone), 1), (slice(alone, None), threads)):
+            if len(keys[part]):
+                self._index.add(keys[part], codes(rows[part]), threads=workers)
 
     def search(self, queries: NDArray[Any], k: int) -> Positions:
         """Candidates of each query, about the nearest ``k``; -1 where there are fewer."""

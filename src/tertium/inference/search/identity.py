@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict
 
+from tertium.encoders.hashing import hash_weights
 from tertium.errors import TertiumError
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.pair import PairScorer
@@ -70,13 +71,6 @@ def _hash_model(model: Any, found: "hashlib._Hash") -> None:
     found.update(f"{model.pooling}\n{model.dimension}\n".encode())
     inside = getattr(model, "model", None)
     if isinstance(inside, torch.nn.Module):
-        return _hash_weights(inside, found)
+        return hash_weights(inside, found)
     found.update(str(getattr(model, "fingerprint", f"name {model.name}")).encode())
     return None
-
-
-def _hash_weights(module: torch.nn.Module, found: "hashlib._Hash") -> None:
-    for name, tensor in sorted(module.state_dict().items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        found.update(plain.numpy().data)
