@@ -26,6 +26,8 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/train_micse.py
 	$(BIN)/python benchmarks/train_jtcse.py
 	$(BIN)/python benchmarks/score_conditional.py
+	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/bulk.py
 	$(BIN)/python benchmarks/simulate_shards.py --update-docs
 
