@@ -253,3 +253,20 @@ STAGE = "stages.distil"
 def test_mistakes_in_a_recipe(overrides: list[str], said: str) -> None:
     with pytest.raises(RecipeError, match=said):
         read_recipe("distil-minilm", overrides=overrides)
+
+
+def test_a_shallower_student(tiny_bert: Path, texts: Path, tmp_path: Path) -> None:
+    shallow = distil([tiny_bert], tiny_bert, texts, tmp_path / "two", layers=2, **QUICK)
+    named = distil([tiny_bert], tiny_bert, texts, tmp_path / "named", layers=[2, 3], **QUICK)
+    for trained in (shallow, named):
+        plain = SentenceTransformer(str(trained.folder), device="cpu")
+        assert plain[0].model.config.num_hidden_layers == 2
+    one, two = (tertium.load(t.folder).encode(TEXTS) for t in (shallow, named))
+    np.testing.assert_allclose(one, two, atol=1e-6)  # 2 of 3 at even distances: 2 and 3
+    with pytest.raises(TertiumError, match="4 of 3 layers cannot be kept"):
+        distil([tiny_bert], tiny_bert, texts, tmp_path / "four", layers=4, **QUICK)
+
+
+def test_an_adapter_needs_all_layers() -> None:
+    with pytest.raises(RecipeError, match="an adapter belongs to a model with all its layers"):
+        read_recipe("sts-regression-minilm", overrides=["encoder.layers=3"])

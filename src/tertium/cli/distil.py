@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli.output import JSON
+from tertium.errors import TertiumError
 
 __all__ = ["distil"]
 
@@ -23,6 +24,9 @@ def distil(
     ),
     pooling: str | None = typer.Option(None, help="Of the student (default: its own)."),
     max_length: int | None = typer.Option(None, min=2, help="Tokens that the student reads."),
+    layers: str | None = typer.Option(
+        None, help="Keep so many of the student's layers, as 3, or those named, as 1,3,6."
+    ),
     epochs: float | None = typer.Option(None, help="Passes over the texts (default: 1)."),
     steps: int | None = typer.Option(None, min=1, help="Optimiser steps, instead of epochs."),
     batch_size: int | None = typer.Option(None, min=1, help="Texts per step (default: 64)."),
@@ -57,6 +61,7 @@ def distil(
         keep_projection=keep_projection,
         pooling=pooling,
         max_length=max_length,
+        layers=None if layers is None else _layers(layers),
         settings={name: value for name, value in given.items() if value is not None},
         overrides=set_,
         data=data,
@@ -67,3 +72,13 @@ def distil(
         progress=sys.stderr.isatty(),
     )
     show_trained(trained, as_json=as_json)
+
+
+def _layers(given: str) -> int | list[int]:
+    try:
+        numbers = [int(part) for part in given.split(",")]
+    except ValueError:
+        raise TertiumError(
+            f"--layers {given}: write how many to keep, as 3, or which, as 1,3,6."
+        ) from None
+    return numbers if "," in given else numbers[0]

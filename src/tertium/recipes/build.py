@@ -4,6 +4,7 @@ from functools import partial
 
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
+from tertium.encoders.depth import keep_layers, spread
 from tertium.encoders.language_head import language_head
 from tertium.encoders.towers import join_towers, tower_encoders
 from tertium.encoders.twin import TwinModel
@@ -27,9 +28,9 @@ __all__ = ["build_encoder", "build_module", "build_schedule", "stage_encoder"]
 _TOKENS_PER_PASS = 1024  # benchmarks/train_contrastive.py
 
 
-def build_encoder(spec: EncoderSpec, *, model: str | None = None) -> Encoder:
+def build_encoder(spec: EncoderSpec) -> Encoder:
     """The encoder to start from, ready to learn."""
-    encoder = _loaded(model or spec.model, spec)
+    encoder = _loaded(spec.model, spec)
     if spec.towers == 2 and not isinstance(encoder.backbone, TwinModel):
         encoder = join_towers(encoder, _loaded(spec.second or spec.model, spec))
     if spec.freeze == "embeddings":
@@ -46,7 +47,12 @@ def _loaded(model: str, spec: EncoderSpec) -> Encoder:
         raise TertiumError(
             f"{encoder.name} pools in a way without a name here: set encoder.pooling."
         )
-    return encoder.with_pooling(pooling, normalize=spec.normalize)
+    encoder = encoder.with_pooling(pooling, normalize=spec.normalize)
+    if spec.layers is None:
+        return encoder
+    depth = int(encoder.backbone.config.num_hidden_layers)
+    kept = spread(depth, spec.layers) if isinstance(spec.layers, int) else spec.layers
+    return keep_layers(encoder, kept)
 
 
 def stage_encoder(stage: StageSpec, encoder: Encoder) -> Encoder:

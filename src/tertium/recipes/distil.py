@@ -24,6 +24,7 @@ def distil(
     keep_projection: bool = False,
     pooling: Pooling | str | None = None,
     max_length: int | None = None,
+    layers: int | Sequence[int] | None = None,
     settings: dict[str, Any] | None = None,
     overrides: Sequence[str] = (),
     **options: Any,
@@ -40,6 +41,7 @@ def distil(
             the teacher's width.
         pooling: of the student (default: its own).
         max_length: tokens of a text that the student reads, in training and afterwards.
+        layers: so many of the student's layers, or those with these numbers from 1 on, are kept.
         settings: changes to the recipe's ``train``, such as ``{"epochs": 3}``.
         overrides: any further ``a.b=c`` settings of the recipe ``distil-minilm``.
         options: as for :func:`tertium.recipes.train.train`: ``data``, ``resume``, ``seed``,
@@ -53,6 +55,7 @@ def distil(
         "encoder.model": os.fspath(student),
         "encoder.pooling": pooling,
         "encoder.max_length": max_length,
+        "encoder.layers": layers,
         f"{stage}.data.sources": [{"file": str(texts)}],
         f"{stage}.teacher": {"models": names, "weight": weight},
         f"{stage}.projection": "dense" if keep_projection else "linear",

@@ -91,6 +91,7 @@ class EncoderSpec(_Spec):
     pooling: Pooling | None = Pooling.MEAN  # None: the model's own
     normalize: bool = False
     max_length: int | None = Field(None, ge=2)
+    layers: int | tuple[int, ...] | None = None  # kept: so many, or these, counted from 1
     towers: Literal[1, 2] = 1
     second: str | None = None  # the model of tower II (default: that of tower I)
     freeze: Literal["nothing", "embeddings"] = "nothing"
@@ -100,6 +101,8 @@ class EncoderSpec(_Spec):
     def _adapters_leave_embeddings(self) -> "EncoderSpec":
         if self.adapter_rank is not None and self.freeze != "embeddings":
             raise ValueError("adapter_rank needs freeze: embeddings")
+        if self.adapter_rank is not None and self.layers is not None:
+            raise ValueError("an adapter belongs to a model with all its layers: leave one out")
         if self.second is not None and self.towers == 1:
             raise ValueError("second names the model of tower II: say towers: 2")
         if self.towers == 2 and (self.adapter_rank is not None or self.normalize):
@@ -490,7 +493,7 @@ class Recipe(_Spec):
 
     summary: str
     source: str = ""  # paper, section and figure that the recipe follows
-    published: Number | None = None  # the paper's seven-task STS average, for the card
+    published: Number | None = None  # the paper's own figure, STS average or C-STS, for the card
     extends: str | None = None
     encoder: EncoderSpec = EncoderSpec()
     stages: tuple[StageSpec, ...] = Field(min_length=1)
