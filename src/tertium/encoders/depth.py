@@ -1,6 +1,7 @@
 """A shallower encoder: some layers of a deeper one, to be taught by it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import nn
 
@@ -42,6 +43,7 @@ def keep_layers(encoder: Encoder, layers: Sequence[int]) -> Encoder:
     kept = [encoder_layers(short.backbone)[at - 1] for at in layers]
     for at, layer in enumerate(kept):
         layer.attention.self.layer_idx = at
-    short.backbone.encoder.layer = nn.ModuleList(kept)
-    short.backbone.config.num_hidden_layers = len(kept)
+    backbone: Any = short.backbone
+    backbone.encoder.layer = nn.ModuleList(kept)
+    backbone.config.num_hidden_layers = len(kept)
     return short
