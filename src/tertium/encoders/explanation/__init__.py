@@ -1,27 +1,24 @@
 """Which words made a score: by leaving them out, and by integrated gradients."""
 
-from tertium.encoders.explanation.explain import Explains, Explanation, Gradients
-from tertium.encoders.explanation.gradients import Attributed, integrate_gradients
-from tertium.encoders.explanation.occlusion import (
-    Occluded,
-    SmallestChange,
-    occlude,
-    smallest_change,
-)
-from tertium.encoders.explanation.words import Word, join_pieces, split_words, without
+from tertium.encoders.explanation.explain import explained
+from tertium.encoders.explanation.focus import Focus, focus
+from tertium.encoders.explanation.pairs import pair_reading
+from tertium.encoders.explanation.readings import Reading
+from tertium.encoders.explanation.result import Explanation, Gradients, Method
+from tertium.encoders.explanation.smallest import SmallestChange
+from tertium.encoders.explanation.triples import triple_reading
+from tertium.encoders.explanation.words import Word
 
 __all__ = [
-    "Attributed",
-    "Explains",
     "Explanation",
+    "Focus",
     "Gradients",
-    "Occluded",
+    "Method",
+    "Reading",
     "SmallestChange",
     "Word",
-    "integrate_gradients",
-    "join_pieces",
-    "occlude",
-    "smallest_change",
-    "split_words",
-    "without",
+    "explained",
+    "focus",
+    "pair_reading",
+    "triple_reading",
 ]

@@ -1,152 +1,136 @@
 """Why does a model give this score? One answer for every kind of model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
-from torch import Tensor
 
-from tertium.encoders.explanation.occlusion import (
-    Place,
-    Score,
-    SmallestChange,
-    occlude,
-    smallest_change,
-)
+from tertium.encoders.encoder import Truncation, valid_text
+from tertium.encoders.explains import Explainable
+from tertium.encoders.explanation.occlusion import occlude
 from tertium.encoders.explanation.readings import Reading, attribute, word_alignment
+from tertium.encoders.explanation.result import Explanation, Gradients, Method, Values
+from tertium.encoders.explanation.smallest import smallest_change
 from tertium.encoders.explanation.words import Word
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, unknown_name
 
-__all__ = ["Explains", "Explanation", "Gradients"]
+__all__ = ["explained"]
 
-_STEPS = 64
-Values = tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Contributions of words by integrated gradients.
-
-    Attributes:
-        contributions: of each word of both texts; with ``baseline`` they add up to the score.
-        baseline: the score of texts that say nothing.
-        error: by how much they miss that, relative to the difference.
-    """
-
-    contributions: Values
-    baseline: float
-    error: float
+_COSINE = (-1.0, 1.0)
+_STEPS = (32, 64, 128, 256, 512)
+_ENOUGH = 0.01  # relative error of the integral
+_LEAST = 1e-3  # of the scale: no error is measured against a smaller change than this
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """One score, word by word.
+def explained(
+    model: Explainable,
+    a: str,
+    b: str,
+    *,
+    condition: str | None,
+    method: str,
+    steps: int | None,
+    by: float | None,
+    most: int,
+) -> Explanation:
+    """What :meth:`tertium.encoders.explains.Explains.explain` answers; its arguments are there."""
+    by = (0.2 if model.scale == _COSINE else 1.0) if by is None else by
+    chosen = _checked(method, steps, by, most)
+    item = _item(model, a, b, condition)
+    model.score_items([item])  # says what it has to say about these texts, once
 
-    Attributes:
-        texts: both of them.
-        condition: the respect in which they were compared, or None.
-        score: of the whole texts.
-        scale: lowest and highest score.
-        words: of each text.
-        occlusion: of each word: by how much the score falls without it.
-        alignment: cosine of each word of the first text with each of the second.
-        smallest: the fewest words whose removal moves the score by ``moved``.
-        moved: how far that is.
-        gradients: contributions by integrated gradients, if they were asked for.
-    """
+    def score(items: list[tuple[str, ...]]) -> np.ndarray:
+        return model.score_items(items, truncation=Truncation())
 
-    texts: tuple[str, str]
-    condition: str | None
-    score: float
-    scale: tuple[float, float]
-    words: tuple[tuple[str, ...], ...]
-    occlusion: Values
-    alignment: Float[Tensor, "w1 w2"]
-    smallest: SmallestChange
-    moved: float
-    gradients: Gradients | None = None
-
-    def word(self, place: Place) -> str:
-        """The word at a place."""
-        text, at = place
-        return self.words[text][at]
+    found = occlude(score, item)
+    if not any(found.words):
+        raise TertiumError("Neither text has a word: there is nothing to explain.")
+    readings, why = _readings(model, item)
+    if chosen is Method.GRADIENTS and why is not None:
+        raise TertiumError(why)
+    low, high = model.scale
+    gradients = chosen is Method.GRADIENTS
+    return Explanation(
+        model=model.name,
+        texts=(item[0], item[1]),
+        condition=item[2] if condition is not None else None,
+        score=min(max(found.score, low), high),
+        unclipped=found.score,
+        scale=(low, high),
+        words=found.words,
+        occlusion=found.contributions,
+        smallest=smallest_change(score, item, found, by=by, scale=model.scale, most=most),
+        gradients=_gradients(readings, found.words, steps, high - low) if gradients else None,
+        alignment=_mean_alignment(readings, found.words) if readings else None,
+        focus=model.focused(item) if readings else None,
+        notes=() if why is None else (why,),
+    )
 
 
-class Explains:
-    """What gives a model ``explain``: it tells how it scores, and how it reads an item."""
+def _checked(method: str, steps: int | None, by: float, most: int) -> Method:
+    try:
+        chosen = Method(method)
+    except ValueError:
+        raise unknown_name("method", method, list(Method)) from None
+    if steps is not None and steps < 2:
+        raise TertiumError(f"An integral takes at least 2 steps, not {steps}.")
+    if not by > 0:
+        raise TertiumError(f"The smallest change moves the score by more than 0, not by {by:g}.")
+    if most < 0:
+        raise TertiumError(f"The smallest change takes 0 words or more, not {most}.")
+    return chosen
 
-    scale: tuple[float, float]
 
-    def score_items(self, items: list[tuple[str, ...]]) -> np.ndarray:
-        """Scores of pairs, or of triples; beyond the scale if the model goes there."""
-        raise NotImplementedError
-
-    def readings(self, texts: Sequence[str]) -> list[Reading]:
-        """The item as the model reads it; several where the score is a weighted mean of theirs."""
-        raise NotImplementedError
-
-    def explain(
-        self,
-        a: str,
-        b: str,
-        *,
-        on: str | None = None,
-        gradients: bool = False,
-        steps: int = _STEPS,
-        moved: float | None = None,
-    ) -> Explanation:
-        """Say which words made the score of a pair.
-
-        Args:
-            a: the first text.
-            b: the second text.
-            on: the respect in which they are compared, for a model that takes conditions.
-            gradients: also integrate gradients, which needs captum.
-            steps: points of that integral.
-            moved: how far the smallest change shall move the score (default: one point, and 0.2 of
-                a cosine).
-        """
-        item = (a, b) if on is None else (a, b, on)
-        score: Score = self.score_items
-        found = occlude(score, item)
-        if not any(found.words):
-            raise TertiumError("Neither text has a word: there is nothing to explain.")
-        far = (0.2 if self.scale == (-1.0, 1.0) else 1.0) if moved is None else moved
-        readings = self.readings(item)
-        return Explanation(
-            texts=(a, b),
-            condition=on,
-            score=found.score,
-            scale=self.scale,
-            words=tuple(tuple(word.text for word in words) for words in found.words),
-            occlusion=found.contributions,
-            alignment=_mean_alignment(readings, found.words),
-            smallest=smallest_change(score, item, by=far),
-            moved=far,
-            gradients=_gradients(readings, found.words, steps) if gradients else None,
+def _item(model: Explainable, a: str, b: str, condition: str | None) -> tuple[str, ...]:
+    for text in (a, b, condition or ""):
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is {type(text).__name__}, not a string.")
+    if model.takes_conditions:
+        return valid_text(a), valid_text(b), valid_text(condition or "")
+    if condition is not None:
+        raise TertiumError(
+            f"{model.name} does not take conditions: leave the condition out, or train a model "
+            "that does with 'tertium train seaver-minilm -o DIR'."
         )
+    return valid_text(a), valid_text(b)
 
 
-def _mean_alignment(readings: list[Reading], words: Sequence[Sequence[Word]]) -> Tensor:
-    parts = [reading.weight * word_alignment(reading, words) for reading in readings]
+def _readings(model: Explainable, item: tuple[str, ...]) -> tuple[list[Reading], str | None]:
+    """The item as torch reads it, or why torch does not."""
+    try:
+        return model.readings(item), None
+    except TertiumError as error:
+        return [], str(error)
+
+
+def _mean_alignment(readings: list[Reading], words: Sequence[Sequence[Word]]) -> Values:
     total = sum(reading.weight for reading in readings)
-    aligned: Tensor = sum(parts[1:], start=parts[0]) / total
-    return aligned
+    parts = [reading.weight / total * word_alignment(reading, words) for reading in readings]
+    return tuple(map(tuple, sum(parts[1:], start=parts[0]).tolist()))
 
 
-def _gradients(readings: list[Reading], words: Sequence[Sequence[Word]], steps: int) -> Gradients:
+def _gradients(
+    readings: list[Reading], words: Sequence[Sequence[Word]], steps: int | None, reach: float
+) -> Gradients:
+    """As exact as was asked, or with ever more steps until they are exact enough."""
+    for count in _STEPS if steps is None else (steps,):
+        found = _integrated(readings, words, count, reach)
+        if found.error < _ENOUGH:
+            break
+    return found
+
+
+def _integrated(
+    readings: list[Reading], words: Sequence[Sequence[Word]], steps: int, reach: float
+) -> Gradients:
     """The weighted mean over readings: integrated gradients are linear in the score."""
     found = [(r.weight, *attribute(r, words, steps=steps)) for r in readings]
-
-    def total(text: int, at: int) -> float:
-        return sum(weight * totals[text][at] for weight, totals, _ in found)
-
     values = tuple(
-        tuple(total(text, at) for at in range(len(own))) for text, own in enumerate(words)
+        tuple(
+            sum(weight * totals[text][at] for weight, totals, _ in found) for at in range(len(own))
+        )
+        for text, own in enumerate(words)
     )
     baseline = sum(weight * attributed.baseline for weight, _, attributed in found)
-    score = sum(weight * attributed.score for weight, _, attributed in found)
-    change = score - baseline
-    summed = sum(weight * float(attributed.values.sum()) for weight, _, attributed in found)
-    return Gradients(values, baseline, abs(summed - change) / max(abs(change), 1e-6))
+    change = sum(weight * attributed.score for weight, _, attributed in found) - baseline
+    error = abs(sum(map(sum, values)) - change) / max(abs(change), _LEAST * reach)
+    return Gradients(values, baseline, error, steps)

@@ -4,23 +4,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from jaxtyping import Float, Int
+from torch import Tensor
 from torch.nn.functional import normalize
 
-from tertium.encoders.explanation.gradients import Attributed, integrate_gradients
-from tertium.encoders.explanation.words import Word, join_pieces
+from tertium.encoders.explanation.gradients import Attributed, Table, integrate_gradients
+from tertium.encoders.explanation.words import Word
 
-__all__ = ["Owner", "Reading", "attribute", "word_alignment"]
+__all__ = ["Owner", "Reading", "States", "attribute", "word_alignment"]
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Which text a token comes from, and where it stands there."""
+    """The text and the word in it that a token is a piece of."""
 
     text: int
-    start: int
-    end: int
+    word: int
+
+
+@dataclass(frozen=True)
+class States:
+    """Last hidden states of some of a reading's sequences, as one encoder has them.
+
+    Attributes:
+        rows: which sequences the encoder reads.
+        of: ids and mask to states.
+        weight: of this encoder, where a model has several.
+    """
+
+    rows: slice
+    of: Callable[[Tensor, Tensor], Tensor]
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -30,27 +44,22 @@ class Reading:
     Attributes:
         ids: token ids, padded to the same length.
         mask: 1 for real tokens.
-        owners: of every token; None for special tokens and padding.
-        silent: the token that says nothing.
-        tables: the embedding tables that ids are looked up in, one, or one per tower.
+        baseline: the same with every word of both texts replaced by a token that says nothing.
+        owners: of every token; None for those of a condition, special ones and padding.
+        tables: the embedding tables that ids are looked up in.
         forward: ids and mask of n repetitions of the item to n scores.
-        states: ids and mask to last hidden states.
+        states: of each encoder.
         weight: of this reading's score, where a model averages several.
     """
 
     ids: Int[Tensor, "s t"]
     mask: Int[Tensor, "s t"]
+    baseline: Int[Tensor, "s t"]
     owners: tuple[tuple[Owner | None, ...], ...]
-    silent: int
-    tables: tuple[nn.Module, ...]
+    tables: tuple[Table, ...]
     forward: Callable[[Tensor, Tensor], Tensor]
-    states: Callable[[Tensor, Tensor], Tensor]
+    states: tuple[States, ...]
     weight: float = 1.0
-
-    def owned(self, texts: int) -> Bool[Tensor, "s t"]:
-        """Tokens of the first so many texts."""
-        rows = [[o is not None and o.text < texts for o in row] for row in self.owners]
-        return torch.tensor(rows, device=self.ids.device)
 
 
 def attribute(
@@ -63,25 +72,19 @@ def attribute(
         words: of each text that is explained.
         steps: points on the path.
     """
-    baseline = torch.where(reading.owned(len(words)), reading.silent, reading.ids)
     found = integrate_gradients(
         reading.forward,
         reading.tables,
         reading.ids,
         reading.mask,
-        baseline=baseline,
+        baseline=reading.baseline,
         steps=steps,
     )
-    totals = []
-    for text, own in enumerate(words):
-        pieces = [
-            (float(value), (owner.start, owner.end))
-            for row, values in zip(reading.owners, found.values, strict=True)
-            for owner, value in zip(row, values, strict=True)
-            if owner is not None and owner.text == text
-        ]
-        pieces.sort(key=lambda piece: piece[1])  # a text may stand in several sequences
-        totals.append(join_pieces([v for v, _ in pieces], [place for _, place in pieces], own))
+    totals = [[0.0] * len(own) for own in words]
+    for row, values in zip(reading.owners, found.values.tolist(), strict=True):
+        for owner, value in zip(row, values, strict=True):
+            if owner is not None:
+                totals[owner.text][owner.word] += value
     return totals, found
 
 
@@ -89,19 +92,20 @@ def attribute(
 def word_alignment(
     reading: Reading, words: Sequence[Sequence[Word]]
 ) -> Float[Tensor, "words others"]:
-    """Cosines of the first text's words with the second's, each the mean of its pieces' states."""
-    states = reading.states(reading.ids, reading.mask)
-    one, two = (_word_states(reading, states, text, own) for text, own in enumerate(words))
-    return normalize(one, dim=1) @ normalize(two, dim=1).T
+    """Cosines of the first text's words with the second's, each the mean of its pieces' states.
 
-
-def _word_states(reading: Reading, states: Tensor, text: int, words: Sequence[Word]) -> Tensor:
-    sums = torch.zeros(len(words), states.shape[-1])
-    for row, own in zip(reading.owners, states, strict=True):
-        for owner, state in zip(row, own, strict=True):
-            if owner is None or owner.text != text:
-                continue
-            for at, word in enumerate(words):
-                if word.start <= owner.start < word.end:
-                    sums[at] += state.cpu()
-    return sums  # the direction of the sum is that of the mean
+    With several encoders, the weighted mean of theirs; a word that was cut off has 0 with all.
+    """
+    aligned = torch.zeros(len(words[0]), len(words[1]))
+    total = sum(abs(states.weight) for states in reading.states)
+    for states in reading.states:
+        found = states.of(reading.ids[states.rows], reading.mask[states.rows]).float().cpu()
+        # The sum over a word's pieces has the direction of their mean.
+        sums = [torch.zeros(len(own), found.shape[-1]) for own in words]
+        for row, own in zip(reading.owners[states.rows], found, strict=True):
+            for owner, state in zip(row, own, strict=True):
+                if owner is not None:
+                    sums[owner.text][owner.word] += state
+        one, two = (normalize(part, dim=1) for part in sums)
+        aligned += abs(states.weight) / total * (one @ two.T)
+    return aligned.clamp(-1, 1)
