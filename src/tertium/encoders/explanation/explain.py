@@ -18,6 +18,7 @@ __all__ = ["explained"]
 _COSINE = (-1.0, 1.0)
 _STEPS = (32, 64, 128, 256, 512)
 _ENOUGH = 0.01  # relative error of the integral
+_TOLERABLE = 0.02
 _LEAST = 1e-3  # of the scale: no error is measured against a smaller change than this
 
 
@@ -48,7 +49,14 @@ def explained(
     if chosen is Method.GRADIENTS and why is not None:
         raise TertiumError(why)
     low, high = model.scale
-    gradients = chosen is Method.GRADIENTS
+    gradients, notes = None, [] if why is None else [why]
+    if chosen is Method.GRADIENTS:
+        gradients = _gradients(readings, found.words, steps, high - low)
+        if gradients.error > _TOLERABLE:
+            notes.append(
+                f"With {gradients.steps} steps the integral misses the score by "
+                f"{100 * gradients.error:.1f} %: take more of them."
+            )
     return Explanation(
         model=model.name,
         texts=(item[0], item[1]),
@@ -59,10 +67,10 @@ def explained(
         words=found.words,
         occlusion=found.contributions,
         smallest=smallest_change(score, item, found, by=by, scale=model.scale, most=most),
-        gradients=_gradients(readings, found.words, steps, high - low) if gradients else None,
+        gradients=gradients,
         alignment=_mean_alignment(readings, found.words) if readings else None,
         focus=model.focused(item) if readings else None,
-        notes=() if why is None else (why,),
+        notes=tuple(notes),
     )
 
 
@@ -123,14 +131,13 @@ def _integrated(
     readings: list[Reading], words: Sequence[Sequence[Word]], steps: int, reach: float
 ) -> Gradients:
     """The weighted mean over readings: integrated gradients are linear in the score."""
-    found = [(r.weight, *attribute(r, words, steps=steps)) for r in readings]
-    values = tuple(
-        tuple(
-            sum(weight * totals[text][at] for weight, totals, _ in found) for at in range(len(own))
+    values, baselines, errors = [], [], []
+    for text, own in enumerate(words):
+        found = [(r.weight, attribute(r, text, own, steps=steps)) for r in readings]
+        values.append(
+            tuple(sum(weight * part.values[at] for weight, part in found) for at in range(len(own)))
         )
-        for text, own in enumerate(words)
-    )
-    baseline = sum(weight * attributed.baseline for weight, _, attributed in found)
-    change = sum(weight * attributed.score for weight, _, attributed in found) - baseline
-    error = abs(sum(map(sum, values)) - change) / max(abs(change), _LEAST * reach)
-    return Gradients(values, baseline, error, steps)
+        baselines.append(sum(weight * part.baseline for weight, part in found))
+        change = sum(weight * part.score for weight, part in found) - baselines[-1]
+        errors.append(abs(sum(values[-1]) - change) / max(abs(change), _LEAST * reach))
+    return Gradients(tuple(values), tuple(baselines), max(errors), steps)

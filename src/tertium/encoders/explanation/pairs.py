@@ -15,7 +15,6 @@ from tertium.encoders.explanation.tokens import (
     Owners,
     check_offsets,
     owner_of,
-    silenced,
     silent_token,
     word_tables,
 )
@@ -88,7 +87,7 @@ def pair_reading(
     return Reading(
         ids=ids,
         mask=torch.cat([side.mask for side in wide]),
-        baseline=silenced(ids, owners, silent),
+        silent=silent.to(ids.device),
         owners=owners,
         tables=tuple(
             Table(module, own)

@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from tertium.encoders.explanation.gradients import Attributed, Table, integrate_gradients
+from tertium.encoders.explanation.gradients import Table, integrate_gradients
 from tertium.encoders.explanation.words import Word
 
-__all__ = ["Owner", "Reading", "States", "attribute", "word_alignment"]
+__all__ = ["Owner", "Reading", "States", "WordsAttributed", "attribute", "word_alignment"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Reading:
     Attributes:
         ids: token ids, padded to the same length.
         mask: 1 for real tokens.
-        baseline: the same with every word of both texts replaced by a token that says nothing.
+        silent: of each sequence, the token that says nothing.
         owners: of every token; None for those of a condition, special ones and padding.
         tables: the embedding tables that ids are looked up in.
         forward: ids and mask of n repetitions of the item to n scores.
@@ -54,22 +54,43 @@ class Reading:
 
     ids: Int[Tensor, "s t"]
     mask: Int[Tensor, "s t"]
-    baseline: Int[Tensor, "s t"]
+    silent: Int[Tensor, "s 1"]
     owners: tuple[tuple[Owner | None, ...], ...]
     tables: tuple[Table, ...]
     forward: Callable[[Tensor, Tensor], Tensor]
     states: tuple[States, ...]
     weight: float = 1.0
 
+    def without(self, text: int) -> Int[Tensor, "s t"]:
+        """Ids where each word of a text is replaced by the token that says nothing."""
+        own = [[owner is not None and owner.text == text for owner in row] for row in self.owners]
+        return torch.where(torch.tensor(own, device=self.ids.device), self.silent, self.ids)
 
-def attribute(
-    reading: Reading, words: Sequence[Sequence[Word]], *, steps: int
-) -> tuple[list[list[float]], Attributed]:
-    """Integrated gradients of each word, pieces added up; the condition's tokens stay as they are.
+
+@dataclass(frozen=True)
+class WordsAttributed:
+    """What each word of a text contributes.
+
+    Attributes:
+        values: one per word; they sum to the difference of the two scores.
+        score: of the item.
+        baseline: where the text says nothing.
+    """
+
+    values: tuple[float, ...]
+    score: float
+    baseline: float
+
+
+def attribute(reading: Reading, text: int, words: Sequence[Word], *, steps: int) -> WordsAttributed:
+    """Integrated gradients of each word of one text, on the path from a text that says nothing.
+
+    All else stays as it is: were both texts silent, they would be alike. Pieces are added up.
 
     Args:
         reading: of the item.
-        words: of each text that is explained.
+        text: 0 or 1.
+        words: of that text.
         steps: points on the path.
     """
     found = integrate_gradients(
@@ -77,15 +98,15 @@ def attribute(
         reading.tables,
         reading.ids,
         reading.mask,
-        baseline=reading.baseline,
+        baseline=reading.without(text),
         steps=steps,
     )
-    totals = [[0.0] * len(own) for own in words]
+    totals = [0.0] * len(words)
     for row, values in zip(reading.owners, found.values.tolist(), strict=True):
         for owner, value in zip(row, values, strict=True):
-            if owner is not None:
-                totals[owner.text][owner.word] += value
-    return totals, found
+            if owner is not None and owner.text == text:
+                totals[owner.word] += value
+    return WordsAttributed(tuple(totals), found.score, found.baseline)
 
 
 @torch.inference_mode()

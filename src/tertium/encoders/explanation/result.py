@@ -26,14 +26,16 @@ class Gradients:
     """Contributions of words by integrated gradients.
 
     Attributes:
-        contributions: of each word of both texts; with ``baseline`` they add up to the score.
-        baseline: the score of texts that say nothing.
-        error: by how much they miss that, relative to the difference of score and baseline.
+        contributions: of each word of both texts; those of a text and its baseline add up to the
+            score.
+        baselines: the score where the first text says nothing, and where the second does.
+        error: by how much a sum misses the difference of score and baseline, relative to it; the
+            larger of both texts'.
         steps: points of the integral.
     """
 
     contributions: Values
-    baseline: float
+    baselines: tuple[float, ...]
     error: float
     steps: int
 
@@ -110,7 +112,7 @@ class Explanation:
             },
             "gradients": integral
             and {
-                "baseline": integral.baseline,
+                "baselines": list(integral.baselines),
                 "completeness_error": integral.error,
                 "steps": integral.steps,
             },

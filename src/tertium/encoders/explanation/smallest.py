@@ -20,7 +20,7 @@ class SmallestChange:
 
     Attributes:
         removed: their places, in order.
-        score: without them.
+        score: without them, within the scale.
         by: how far the score was to move.
         reached: whether it did; if not, these words move it farthest.
     """
@@ -55,8 +55,11 @@ def smallest_change(
         most: give up after so many words.
     """
 
+    def within(value: float) -> float:
+        return float(np.clip(value, *scale))
+
     def moved(value: float) -> float:
-        return abs(float(np.clip(value, *scale)) - float(np.clip(found.score, *scale)))
+        return abs(within(value) - within(found.score))
 
     fall = {place: found.contributions[place[0]][place[1]] for place in found.places}
     candidates = sorted(fall, key=lambda place: -abs(fall[place]))[:_CANDIDATES]
@@ -74,7 +77,7 @@ def smallest_change(
             kept = [frozenset({place}) for place in candidates] if count == 1 else _ends(level)
             level = _scored(score, texts, found, kept, candidates)
     removal, value = best
-    return SmallestChange(tuple(sorted(removal)), value, by, moved(value) >= by)
+    return SmallestChange(tuple(sorted(removal)), within(value), by, moved(value) >= by)
 
 
 def _ends(level: dict[Removal, float]) -> list[Removal]:

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from tertium.encoders.encoder import Encoder
@@ -13,7 +11,7 @@ from tertium.encoders.explanation.words import Word, word_of
 from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 
-__all__ = ["Owners", "check_offsets", "owner_of", "silenced", "silent_token", "word_tables"]
+__all__ = ["Owners", "check_offsets", "owner_of", "silent_token", "word_tables"]
 
 Owners = tuple[Owner | None, ...]
 
@@ -22,14 +20,6 @@ def owner_of(text: int, offsets: tuple[int, int], words: Sequence[Word]) -> Owne
     """The word of a text that a token is a piece of, if it is one."""
     word = word_of(offsets, words)
     return None if word is None else Owner(text, word)
-
-
-def silenced(
-    ids: Int[Tensor, "s t"], owners: Sequence[Owners], silent: Int[Tensor, "k 1"]
-) -> Int[Tensor, "s t"]:
-    """The item that says nothing, but for its condition."""
-    said = [[owner is not None for owner in row] for row in owners]
-    return torch.where(torch.tensor(said, device=ids.device), silent.to(ids.device), ids)
 
 
 def silent_token(tokenizer: PreTrainedTokenizerBase) -> int:

@@ -15,7 +15,6 @@ from tertium.encoders.explanation.tokens import (
     Owners,
     check_offsets,
     owner_of,
-    silenced,
     silent_token,
     word_tables,
 )
@@ -65,7 +64,7 @@ def triple_reading(
     return Reading(
         ids=ids,
         mask=mask,
-        baseline=silenced(ids, owners, torch.tensor([[silent_token(encoder.tokenizer)]])),
+        silent=torch.full_like(ids[:, :1], silent_token(encoder.tokenizer)),
         owners=owners,
         tables=tuple(Table(module, slice(None)) for module in word_tables(encoder)),
         forward=forward,
