@@ -17,7 +17,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { font-size: 1.3rem } h2 { font-size: 1.05rem; margin-top: 2rem }
 .text { font-size: 1.15rem; line-height: 1.3 }
 .word { display: inline-block; text-align: center; padding: .1em .3em; margin: 0 .1em .4em;
-  border-radius: .2em }
+  border-radius: .2em; vertical-align: top }
 .word small { display: block; font-size: .65em; font-variant-numeric: tabular-nums }
 .scroll { overflow-x: auto }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums }
@@ -103,7 +103,7 @@ def _alignment(found: Explanation) -> str:
 def _attention(focus: Focus) -> str:
     def received(matrix: Tensor) -> list[float]:
         mean = matrix.nanmean(dim=0)
-        return (mean / mean.mean()).tolist()  # type: ignore[no-any-return]
+        return (mean / mean.mean()).tolist()
 
     columns = [received(matrix) for matrix in (focus.alone, focus.attention, focus.weights)]
     cells = [[f"<td>{values[at]:.2f}</td>" for values in columns] for at in range(len(focus.words))]

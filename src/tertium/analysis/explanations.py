@@ -67,9 +67,8 @@ def explanation_figure(found: Explanation) -> "Figure":
     figure = blank_figure(11.5, tall + (0 if found.focus is None else 3.2))
     ratios = (tall,) if found.focus is None else (tall, 3.2)
     grid = figure.add_gridspec(rows, 3, width_ratios=(1, 1, 1.5), height_ratios=ratios)
-    reach = max((abs(v) for values in found.contributions for v in values), default=0) or 1.0
     for text in (0, 1):
-        _bars(figure.add_subplot(grid[0, text]), found, text, places[text], reach)
+        _bars(figure.add_subplot(grid[0, text]), found, text, places[text])
     _alignment(figure.add_subplot(grid[0, 2]), found, places)
     if found.focus is not None:
         _attention(figure.add_subplot(grid[1, :]), found)
@@ -83,20 +82,24 @@ def write_explanation_figure(found: Explanation, path: Path) -> None:
     with atomic_path(path) as temporary, warnings.catch_warnings():
         # A sign that the font has not is an empty box.
         warnings.filterwarnings("ignore", message="Glyph")
-        figure.savefig(temporary, dpi=150)
+        figure.savefig(temporary, dpi=150, bbox_inches="tight")
 
 
-def _bars(axes: "Axes", found: Explanation, text: int, places: list[int], reach: float) -> None:
+def _bars(axes: "Axes", found: Explanation, text: int, places: list[int]) -> None:
+    every = [0.0, *(value for side in found.contributions for value in side)]
+    room = 0.3 * (max(every) - min(every) or 1.0)  # for the numbers beside the bars
     values = [found.contributions[text][at] for at in places]
     rows = range(len(places))
     bars = axes.barh(rows, values, color=[_TOWARDS if value >= 0 else _AWAY for value in values])
     axes.bar_label(bars, [f"{value:+.2f}" for value in values], padding=2, fontsize=7)
     axes.set_yticks(rows, [found.word((text, at)) for at in places], fontsize=8)
     axes.set_ylim(len(places) - 0.5, -0.5)
-    axes.set_xlim(-1.35 * reach, 1.35 * reach)
+    axes.set_xlim(min(every) - room * (min(every) < 0), max(every) + room)
     axes.axvline(0, color="0.3", lw=0.8)
     axes.set_title(f"text {'AB'[text]}", fontsize=10)
-    meaning = "score falls by, without the word" if found.gradients is None else "gradients"
+    meaning = (
+        "score falls by, without the word" if found.gradients is None else "integrated gradients"
+    )
     axes.set_xlabel(meaning, fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -117,7 +120,7 @@ def _alignment(axes: "Axes", found: Explanation, places: list[list[int]]) -> Non
     axes.set_title("words of A (rows) and B: cosine", fontsize=10)
     if matrix.size <= 150:
         for (row, column), value in np.ndenumerate(matrix):
-            dark = "white" if value > 0.6 else "0.2"
+            dark = "white" if value > 0.5 else "0.2"
             axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=dark)
     axes.figure.colorbar(shown, ax=axes, fraction=0.046, pad=0.02).ax.tick_params(labelsize=7)
     _plain_labels(axes)

@@ -13,7 +13,7 @@ from tertium.encoders.explanation import Explanation, Focus
 __all__ = ["show"]
 
 _WORDS = 80  # of a text; of a longer one those that contribute most
-_ROWS = 12  # of the alignment
+_ROWS, _COLUMNS = 12, 20  # of the alignment, if there is room
 _WIDEST = 10  # letters of a column's word
 # Okabe & Ito's colours, strong and weak, with the ink that is legible on them.
 _TOWARDS = ("white on #0072B2", "black on #56B4E9")
@@ -99,9 +99,9 @@ def _show_legend(console: Console, found: Explanation) -> None:
 def _alignment(found: Explanation, *, width: int) -> Table:
     """As many columns as there is room for; the nearest word of each row is bold."""
     assert found.alignment is not None
-    rows = strongest_words(found, 0, _ROWS)
-    label = max(cell_len(_short(found.word((0, at)))) for at in rows)
-    columns = strongest_words(found, 1, max(1, (width - label) // (_WIDEST // 2 + 3)))
+    rows, columns = strongest_words(found, 0, _ROWS), strongest_words(found, 1, _COLUMNS)
+    while len(columns) > 1 and _WIDEST + sum(_column(found, at) for at in columns) > width:
+        columns = strongest_words(found, 1, len(columns) - 1)
     table = Table("", box=None, pad_edge=False)
     for at in columns:
         table.add_column(Text(_short(found.word((1, at)))), justify="right")
@@ -114,6 +114,11 @@ def _alignment(found: Explanation, *, width: int) -> Table:
         ]
         table.add_row(Text(_short(found.word((0, row)))), *cells)
     return table
+
+
+def _column(found: Explanation, at: int) -> int:
+    """Cells that a word of B needs above its cosines, with the space before it."""
+    return max(cell_len(_short(found.word((1, at)))), len("-0.00")) + 2
 
 
 def _attention(focus: Focus) -> Table:

@@ -77,7 +77,8 @@ class Explains:
 
         Every word is left out in turn, and the rest is scored again: this is exact, and any model
         can be asked so. What torch runs also shows which words of both texts belong together and,
-        under a condition, where attention goes.
+        under a condition, where attention goes. Integrated gradients change what the model's word
+        table gives while they are computed: no other thread may use the model then.
 
         Args:
             a: the first text.
