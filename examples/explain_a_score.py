@@ -26,7 +26,8 @@ def main() -> None:
         found = model.explain(a, b)
         print(f"{found.score:.2f} of {found.scale[1]:g}: {a} / {b}")
         for words, values in zip(found.words, found.occlusion, strict=True):
-            print("  " + " ".join(f"{w.text}[{v:+.2f}]" for w, v in zip(words, values, strict=True)))
+            pairs = zip(words, values, strict=True)
+            print("  " + " ".join(f"{word.text} [{value:+.2f}]" for word, value in pairs))
         print(f"  {smallest_sentence(found)}")
         page = folder / f"pair-{number}.html"
         page.write_text(explanation_html(found), encoding="utf-8")

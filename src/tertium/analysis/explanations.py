@@ -93,7 +93,7 @@ def _bars(axes: "Axes", found: Explanation, text: int, places: list[int]) -> Non
     bars = axes.barh(rows, values, color=[_TOWARDS if value >= 0 else _AWAY for value in values])
     axes.bar_label(bars, [f"{value:+.2f}" for value in values], padding=2, fontsize=7)
     axes.set_yticks(rows, [found.word((text, at)) for at in places], fontsize=8)
-    axes.set_ylim(len(places) - 0.5, -0.5)
+    axes.set_ylim(max(len(places), 1) - 0.5, -0.5)
     axes.set_xlim(min(every) - room * (min(every) < 0), max(every) + room)
     axes.axvline(0, color="0.3", lw=0.8)
     axes.set_title(f"text {'AB'[text]}", fontsize=10)

@@ -19,7 +19,7 @@ _COSINE = (-1.0, 1.0)
 _STEPS = (32, 64, 128, 256, 512)
 _ENOUGH = 0.01  # relative error of the integral
 _TOLERABLE = 0.02
-_LEAST = 1e-3  # of the scale: no error is measured against a smaller change than this
+_LEAST = 0.01  # of the scale: no error is measured against a smaller change than this
 
 
 def explained(

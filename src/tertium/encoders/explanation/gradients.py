@@ -1,5 +1,6 @@
 """Which tokens made the score: integrated gradients, by captum."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,9 @@ def integrate_gradients(
     def score(items: Tensor, masks: Tensor) -> Tensor:
         return forward(items.reshape(-1, width), masks.reshape(-1, width))
 
-    attribution: Any = LayerIntegratedGradients(score, [table.module for table in tables])
+    with warnings.catch_warnings():  # tables do not depend on one another, of which captum warns
+        warnings.filterwarnings("ignore", message="Multiple layers provided")
+        attribution: Any = LayerIntegratedGradients(score, [table.module for table in tables])
     found = attribution.attribute(
         ids[None],
         baselines=baseline[None],
