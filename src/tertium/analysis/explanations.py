@@ -24,7 +24,11 @@ __all__ = [
 
 _TOWARDS, _AWAY = "#0072B2", "#D55E00"  # Okabe & Ito's blue and vermilion
 _MOST = 40  # words of a text that a picture holds
-_FOCUS = (("o", "without the condition"), ("s", "with it"), ("D", "reallocated"))
+_FOCUS = (  # Okabe & Ito again; the shape says the same
+    ("o", "#0072B2", "without the condition"),
+    ("s", "#E69F00", "with it"),
+    ("D", "#009E73", "reallocated"),
+)
 
 
 def explanation_title(found: Explanation) -> str:
@@ -44,7 +48,7 @@ def smallest_sentence(found: Explanation) -> str:
     if change.reached:
         return f"Without {words} the score is {change.score:.2f}."
     return (
-        f"No few words were found without which the score moves by {change.by:g}; "
+        f"No small set of words was found without which the score moves by {change.by:g}; "
         f"without {words} it is {change.score:.2f}."
     )
 
@@ -102,6 +106,7 @@ def _bars(axes: "Axes", found: Explanation, text: int, places: list[int]) -> Non
     )
     axes.set_xlabel(meaning, fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
+    axes.locator_params(axis="x", nbins=5)
     axes.spines[["top", "right", "left"]].set_visible(False)
     _plain_labels(axes)
 
@@ -130,11 +135,12 @@ def _attention(axes: "Axes", found: Explanation) -> None:
     """What each word receives from the others, on average, relative to an even share."""
     focus = found.focus
     assert focus is not None
-    for (marker, label), matrix in zip(
+    for (marker, colour, label), matrix in zip(
         _FOCUS, (focus.alone, focus.attention, focus.weights), strict=True
     ):
         received = matrix.nanmean(dim=0)
-        axes.plot((received / received.mean()).numpy(), marker, ms=5, alpha=0.8, label=label)
+        shares = (received / received.mean()).numpy()
+        axes.plot(shares, marker, color=colour, ms=5, alpha=0.8, label=label)
     axes.set_xticks(range(len(focus.words)), focus.words, rotation=90, fontsize=8)
     axes.axvline(focus.split - 0.5, color="0.35", lw=1.2)
     axes.axhline(1, color="0.6", lw=0.8, ls=":")
