@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "cluster": ("pyarrow", "ray"),
     "serve": ("fastapi", "uvicorn", "orjson", "prometheus_client"),
     "report": ("matplotlib",),
+    "explain": ("captum",),
     "mteb": ("mteb",),
     "translate": ("sentencepiece",),
 }

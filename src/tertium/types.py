@@ -124,9 +124,10 @@ class Encoded:
     def split(self, sides: int) -> list["Encoded"]:
         """The sides of a merged batch: all rows of the first, then all of the second, and so on."""
         n = len(self.mask) // sides
-        return [self._rows(slice(at * n, (at + 1) * n)) for at in range(sides)]
+        return [self.rows(slice(at * n, (at + 1) * n)) for at in range(sides)]
 
-    def _rows(self, rows: slice) -> "Encoded":
+    def rows(self, rows: slice | Tensor) -> "Encoded":
+        """Some rows, or all of them in another order."""
         return Encoded(
             embedding=self.embedding[rows],
             tokens=self.tokens[rows],

@@ -8,6 +8,8 @@ from tertium.analysis.attention_figures import (
 )
 from tertium.analysis.augmentation import Augmented, Step, augment, drop_by_attention
 from tertium.analysis.curves import low_shot_curves
+from tertium.analysis.explanation_page import explanation_html
+from tertium.analysis.explanations import explanation_figure
 from tertium.analysis.focus import Focus, focus, focus_figure
 from tertium.analysis.inspection import Inspection, inspect_encoders, layer_energies
 
@@ -20,6 +22,8 @@ __all__ = [
     "attention_histograms",
     "augment",
     "drop_by_attention",
+    "explanation_figure",
+    "explanation_html",
     "focus",
     "focus_figure",
     "information_scatter",

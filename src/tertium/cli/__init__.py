@@ -19,6 +19,7 @@ from tertium.cli import (
     encode,
     ensemble,
     evaluate,
+    explain,
     export,
     focus,
     index,
@@ -46,6 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(compare.compare)
+app.command()(explain.explain)
 app.command()(score.score)
 app.command()(encode.encode)
 app.add_typer(index.app, name="index")

@@ -1,6 +1,5 @@
 """``tertium focus``: where attention goes under a condition."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +8,6 @@ import typer
 from tertium.cli.output import JSON, emit, note
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from tertium.analysis import Focus
     from tertium.encoders import Encoder
     from tertium.heads import ConditionalHead
@@ -58,7 +55,7 @@ def focus(
             {
                 "model": model or "conditional",
                 "files": [str(file) for file in files],
-                **_plain(found),
+                **found.to_json(),
             }
         )
         return
@@ -81,23 +78,6 @@ def _parts(model: str | None) -> "tuple[Encoder, ConditionalHead | None]":
     if isinstance(loaded, ConditionalScorer):
         return loaded.encoder, loaded.head
     return (loaded if isinstance(loaded, Encoder) else loaded.encoder), None
-
-
-def _plain(found: "Focus") -> dict[str, object]:
-    """Plain numbers; what a model does not relate is null."""
-
-    def rows(matrix: "Tensor") -> list[list[float | None]]:
-        return [[None if math.isnan(v) else v for v in row] for row in matrix.tolist()]
-
-    return {
-        "words": list(found.words),
-        "split": found.split,
-        "condition": found.condition,
-        "marked": list(found.marked),
-        "relevance": found.relevance.tolist(),
-        "attention": rows(found.attention),
-        "reallocated": rows(found.weights),
-    }
 
 
 def _show(found: "Focus") -> None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tertium.encoders.attention import attention_maps, capture_attention
 from tertium.encoders.batching import chunks, token_budget_batches
 from tertium.encoders.contrastive import default_pooling
+from tertium.encoders.explains import Explains
 from tertium.encoders.layout import check_layout
 from tertium.encoders.pooling import infer_pooling, pooling_modules
 from tertium.encoders.quiet import quiet
@@ -31,6 +32,9 @@ from tertium.functional.similarity import cosine_pairs
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
 from tertium.progress import bar
 from tertium.types import Encoded, Engine, Kind, Pooling, TextPair, Tokens
+
+if TYPE_CHECKING:
+    from tertium.encoders.explanation import Reading
 
 __all__ = [
     "EncodeOptions",
@@ -111,7 +115,7 @@ class Truncation:
             )
 
 
-class Encoder:
+class Encoder(Explains):
     """Texts to vectors, and pairs of texts to cosines.
 
     Attributes:
@@ -353,7 +357,7 @@ class Encoder:
         rows = self._encode(
             [texts] if isinstance(texts, str) else _checked(texts),
             normalize=normalize,
-            prompt=self._prompt() if prompt is None else prompt,
+            prompt=self.prompt if prompt is None else prompt,
             budget=self._default_budget() if token_budget is None else token_budget,
             progress=progress,
             truncation=counted,
@@ -386,6 +390,18 @@ class Encoder:
     def cosine(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """The same as :meth:`score`: an encoder's score is the cosine."""
         return self.score(pairs, **options)
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: Truncation | None = None
+    ) -> Matrix:
+        """Scores as an explanation asks for them."""
+        return self.score([(a, b) for a, b in items], truncation=truncation)
+
+    def readings(self, item: tuple[str, ...]) -> "list[Reading]":
+        """A pair as torch reads it."""
+        from tertium.encoders.explanation import pair_reading
+
+        return [pair_reading([(self, 1.0)], item, cosine_pairs)]
 
     def features(self, texts: Sequence[str]) -> dict[str, Tensor]:
         """Token ids and masks of a batch, padded, on the model's device."""
@@ -458,7 +474,7 @@ class Encoder:
         ids = self._tokenize([prompt + text for text in places], truncation)
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = torch.empty(len(ids), self.dimension, device=self.device)
-        extra = self._prompt_features(prompt)
+        extra = self.prompt_features(prompt)
         batches = token_budget_batches(lengths, budget=budget)
         with (
             evaluating(self.model),
@@ -536,10 +552,12 @@ class Encoder:
             return self.token_budget
         return _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET)
 
-    def _prompt(self) -> str:
+    @property
+    def prompt(self) -> str:
+        """What is put before every text, as the model was saved with."""
         return self.model.prompts.get(self.model.default_prompt_name or "") or ""
 
-    def _prompt_features(self, prompt: str) -> dict[str, Any]:
+    def prompt_features(self, prompt: str) -> dict[str, Any]:
         """Models that leave the prompt out of the pooling need to know its length."""
         if not prompt or getattr(self.model[1], "include_prompt", True):
             return {}

@@ -1,6 +1,7 @@
 """Several models that take a condition as one: the mean of their answers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,11 @@ from numpy.typing import NDArray
 
 from tertium.encoders import Encoder
 from tertium.encoders.encoder import Truncation
+from tertium.encoders.explanation import Focus, Reading
 from tertium.encoders.triples import TripleTruncation
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
+from tertium.heads import SeaverHead
 from tertium.inference.conditional import ConditionalScorer
 from tertium.inference.grading import TripleGrader
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, write_manifest
@@ -103,6 +106,20 @@ class ConditionalAverage(TripleGrader):
         most = max(counts, key=lambda count: count.cut)
         truncation.add(cut=most.cut, texts=most.texts, limit=most.limit, unknown=most.unknown)
         return np.average(answers, axis=0, weights=self.weights).astype(np.float32)
+
+    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+        """A triple as each member reads it."""
+        return [
+            replace(reading, weight=weight * reading.weight)
+            for member, weight in zip(self.members, self.weights, strict=True)
+            for reading in member.readings(item)
+        ]
+
+    def focused(self, item: tuple[str, ...]) -> Focus | None:
+        """That of a member which reallocates attention, else of any that shows it."""
+        order = sorted(self.scorers, key=lambda scorer: not isinstance(scorer.head, SeaverHead))
+        found = (scorer.focused(item) for scorer in order)
+        return next((shown for shown in found if shown is not None), None)
 
     def save(self, folder: Path | str) -> None:
         """Save every member as a folder of its own inside ``folder``, with their weights.

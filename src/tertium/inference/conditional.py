@@ -1,6 +1,8 @@
 """A conditional scorer: how alike are two sentences in a given respect, on the scale of labels."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ from tertium.encoders.adapter import ADAPTER, apply_adapter
 from tertium.encoders.batching import token_budget_batches
 from tertium.encoders.conditional import ConditionalModel
 from tertium.encoders.encoder import Truncation, evaluating
+from tertium.encoders.explanation import Focus, Reading, focus, triple_reading
 from tertium.encoders.triples import JoinedIds
+from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
-from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape
+from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape, SeaverHead
 from tertium.inference.cross_encoder import write_cross_encoder
 from tertium.inference.grading import TripleGrader
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
@@ -178,6 +182,30 @@ class ConditionalScorer(TripleGrader):
         low, high = self.scale
         return np.asarray((low + (high - low) * scores).numpy())
 
+    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+        """A triple as torch reads it, with gradients of all that the score depends on."""
+        if self.engine is not None:
+            raise TertiumError(
+                f"{self.name} is run by {self.engine.name}, which shows nothing but scores: for "
+                "alignment, attention and integrated gradients take the engine torch."
+            )
+        reading = triple_reading(self.model, item, scale=self.scale)
+
+        def forward(ids: Tensor, mask: Tensor) -> Tensor:
+            with _whole_gradient(self.head):
+                return reading.forward(ids, mask)
+
+        return [replace(reading, forward=forward)]
+
+    def focused(self, item: tuple[str, ...]) -> Focus | None:
+        """Attention between words with the condition and without it, if they are read together."""
+        together = any(2 in members and len(members) > 1 for members in self.head.sequences)
+        twin = isinstance(self.encoder.backbone, TwinModel)
+        if twin or not together or not all(text.strip() for text in item):
+            return None
+        a, b, condition = item
+        return focus(self.encoder, (a, b, condition), head=self.head)
+
     def _scores(self, features: dict[str, Tensor]) -> Tensor:
         """Scores of a batch, from the engine or, without one, from torch."""
         if self.engine is None:
@@ -208,6 +236,19 @@ def model_shape(encoder: Encoder) -> ModelShape:
         depth=int(config.num_hidden_layers),
         activation=str(getattr(config, "hidden_act", "gelu")),
     )
+
+
+@contextlib.contextmanager
+def _whole_gradient(head: ConditionalHead) -> Iterator[None]:
+    """SEAVER does not learn through its attention, but its score depends on it."""
+    if not isinstance(head, SeaverHead):
+        yield
+        return
+    before, head.gradient = head.gradient, "states_and_weights"
+    try:
+        yield
+    finally:
+        head.gradient = before
 
 
 def _manifest(folder: Path) -> Manifest:

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from tertium.encoders import ENCODERS, Encoder
 from tertium.encoders.encoder import EncodeOptions, Truncation, flat_pairs
+from tertium.encoders.explains import Explains
+from tertium.encoders.explanation import Reading, pair_reading
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.functional import cosine_pairs
@@ -50,7 +52,7 @@ def member_weights(count: int, last: float | None = None) -> list[float]:
     return [1 - last] * (count - 1) + [last]
 
 
-class Ensemble:
+class Ensemble(Explains):
     """Embeddings of several encoders, weighted and added: ``encode``, ``score``, ``save``.
 
     Each member reads a text with its own tokenizer and in its own batches, so that an ensemble
@@ -202,6 +204,17 @@ class Ensemble:
     ) -> NDArray[np.float32]:
         """The same as :meth:`score`."""
         return self.score(pairs, **options)
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: Truncation | None = None
+    ) -> NDArray[np.float32]:
+        """Scores as an explanation asks for them."""
+        return self.score([(a, b) for a, b in items], truncation=truncation)
+
+    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+        """A pair as torch reads it, once for every member."""
+        members = [(member.encoder, member.weight) for member in self.members]
+        return [pair_reading(members, item, cosine_pairs)]
 
     def save(self, folder: Path | str) -> None:
         """Save every member as a folder of its own inside ``folder``, with their weights."""

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from tertium.encoders import Encoder
 from tertium.encoders.encoder import Truncation
+from tertium.encoders.explains import Explains
+from tertium.encoders.explanation import Reading
 from tertium.encoders.triples import BlankConditionWarning, TripleTruncation, checked_triples
 from tertium.manifest import TrainingData
 from tertium.types import Pooling, TextTriple
@@ -20,7 +22,7 @@ __all__ = ["Order", "TripleGrader"]
 Order = Literal["given", "both"]
 
 
-class TripleGrader(ABC):
+class TripleGrader(Explains, ABC):
     """Similarity of two sentences under a condition."""
 
     @property
@@ -53,6 +55,26 @@ class TripleGrader(ABC):
         self, triples: list[TextTriple], *, progress: bool | None, truncation: Truncation
     ) -> NDArray[np.float32]:
         """Scores of distinct triples, which may lie beyond the scale."""
+
+    @abstractmethod
+    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+        """A triple as torch reads it, for explanations."""
+
+    @property
+    def takes_conditions(self) -> bool:
+        """It does."""
+        return True
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: Truncation | None = None
+    ) -> NDArray[np.float32]:
+        """Scores as an explanation asks for them, also beyond the scale."""
+        triples = [(a, b, condition) for a, b, condition in items]
+        if truncation is None:
+            return self.score(triples, within_scale=False)
+        places = {triple: at for at, triple in enumerate(dict.fromkeys(triples))}
+        graded = self.grade(list(places), progress=None, truncation=truncation)
+        return np.asarray(graded[[places[triple] for triple in triples]])
 
     @abstractmethod
     def save(self, folder: Path | str) -> None:

@@ -13,7 +13,9 @@ from torch import Tensor
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import ADAPTER, apply_adapter
-from tertium.encoders.encoder import EncodeOptions, flat_pairs
+from tertium.encoders.encoder import EncodeOptions, Truncation, flat_pairs
+from tertium.encoders.explains import Explains
+from tertium.encoders.explanation import Reading, pair_reading
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.functional import cosine_pairs
@@ -26,7 +28,7 @@ __all__ = ["PairScorer"]
 _HEAD = "head.safetensors"
 
 
-class PairScorer:
+class PairScorer(Explains):
     """Graded similarity: ``score`` on the label scale, ``classify``, ``encode``.
 
     Example:
@@ -117,7 +119,7 @@ class PairScorer:
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
     ) -> NDArray[np.float32]:
         """Graded similarity of each pair, within the scale."""
-        return self._graded(*self._sides(pairs, options))
+        return self._graded(*self._sides(pairs, options)).clip(*self.scale)
 
     def cosine(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
@@ -130,6 +132,16 @@ class PairScorer:
     ) -> list[str] | list[float]:
         """The label nearest to each pair's score."""
         return self.labels.nearest(self.score(pairs, **options))
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: Truncation | None = None
+    ) -> NDArray[np.float32]:
+        """Scores as an explanation asks for them, also beyond the scale."""
+        return self._graded(*self._sides([(a, b) for a, b in items], {"truncation": truncation}))
+
+    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+        """A pair as torch reads it."""
+        return [pair_reading([(self.encoder, 1.0)], item, self._grades)]
 
     def save(self, folder: Path | str) -> None:
         """Save as a sentence-transformers folder that also holds the head."""
@@ -160,11 +172,14 @@ class PairScorer:
 
     @torch.inference_mode()
     def _graded(self, first: Tensor, second: Tensor) -> NDArray[np.float32]:
-        scores = self.head(first, second)
+        return np.asarray(self._grades(first, second).cpu().numpy())
+
+    def _grades(self, first: Tensor, second: Tensor) -> Tensor:
+        scores: Tensor = self.head(first, second)
         if scores.shape[1] > 1:  # a classifier: the expected label
             values = torch.arange(scores.shape[1], device=scores.device) * self.labels.step
             scores = scores.softmax(dim=1) @ (self.labels.low + values)[:, None]
-        return np.asarray(scores.squeeze(1).clamp(*self.scale).cpu().numpy())
+        return scores.squeeze(1)
 
     def _sides(self, pairs: Iterable[TextPair], options: EncodeOptions) -> tuple[Tensor, Tensor]:
         rows = self.encoder.encode(flat_pairs(pairs), output="torch", **options)
