@@ -107,11 +107,11 @@ def calibration_figure(found: Mapping[str, Calibration]) -> "Figure":
         axes = figure.add_subplot(grid[0, at])
         axes.plot([low, high], [low, high], color="0.5", lw=1, ls="--", label="score = grade")
         filled = [b for b in measured.bins if b.pairs]
-        scores = [b.score for b in filled]
-        grades = [b.gold for b in filled]
+        scores = np.array([b.score for b in filled], dtype=float)
+        grades = np.array([b.gold for b in filled], dtype=float)
         axes.plot(scores, grades, color=COLOURS[0], marker="o", ms=5, label="mean of a bin")
         for entry in filled:
-            if entry.interval is not None:
+            if entry.interval is not None and entry.score is not None:
                 axes.plot([entry.score] * 2, entry.interval, color=COLOURS[0], lw=1.2)
         axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
         axes.set_title(f"{shortened(name)}\nmean error {measured.error:.2f}")

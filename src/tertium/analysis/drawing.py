@@ -17,7 +17,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX"
 MARK = "#B24700"  # of words to look at; dark enough for small print
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.labelsize": 9.0,

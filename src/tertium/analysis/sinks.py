@@ -120,5 +120,5 @@ def sink_figure(found: Sinks) -> "Figure":
 
 
 def _is_punctuation(encoder: Encoder, token: int) -> bool:
-    text = encoder.tokenizer.decode([token]).strip()
+    text = str(encoder.tokenizer.decode([token])).strip()
     return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)

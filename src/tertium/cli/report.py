@@ -54,7 +54,9 @@ def report(
         emit({"output": str(output), **built.numbers})
     else:
         figures = sum(1 for file in built.numbers["files"] if file.endswith(".svg"))
-        typer.echo(f"{built.page}: {len(built.numbers['models'])} models, {figures} figures")
+        count = len(built.numbers["models"])
+        plural = "" if count == 1 else "s"
+        typer.echo(f"{built.page}: {count} model{plural}, {figures} figures")
         for entry in built.numbers["left_out"]:
             whose = f", {entry['model']}" if entry["model"] else ""
             note(f"left out: {entry['section']}{whose}: {entry['reason']}")

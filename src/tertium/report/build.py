@@ -105,6 +105,10 @@ def build_report(
     with plain_style():
         total = 2 * len(models) + 1
         with bar(total=total, label="report", unit="part", show=progress) as shown:
+
+            def step(_: str) -> None:
+                shown.update(1)
+
             for name, label in zip(models, labels, strict=True):
                 found = _studied(
                     name,
@@ -115,7 +119,7 @@ def build_report(
                     folder=folder,
                     seed=seed,
                     progress=progress,
-                    step=lambda _: shown.update(1) and None,
+                    step=step,
                 )
                 studies += [found] if found is not None else []
             if not studies:

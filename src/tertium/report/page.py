@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from tertium.report.parts import Drawn, Section
@@ -85,5 +86,7 @@ def _flatten(figure: "Figure") -> None:
     for axes in figure.axes:
         for collection in axes.collections:
             values = collection.get_array()
-            marks = max(len(collection.get_offsets()), 0 if values is None else values.size)
+            marks = max(
+                np.size(collection.get_offsets()) // 2, 0 if values is None else values.size
+            )
             collection.set_rasterized(marks > _MANY)

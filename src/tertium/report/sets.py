@@ -136,7 +136,8 @@ def main_set(sets: Sequence[GradedSet]) -> GradedSet | None:
     """The set that pictures are drawn of: the user's first, else STS-B, else the first."""
     plain = [one for one in sets if one.conditions is None]
     own = [one for one in plain if one.split is None]
-    return next((*own, *(one for one in plain if one.name == _MAIN), *plain), None)
+    named = [one for one in plain if one.name == _MAIN]
+    return next(iter([*own, *named, *plain]), None)
 
 
 def _of_benchmark(data: benchmarks.Loaded) -> GradedSet:
