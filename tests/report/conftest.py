@@ -15,6 +15,11 @@ from tests.encoders.test_towers import loaded, other_weights
 from tests.recipes.toys import toy_pairs, toy_triples
 
 
+@pytest.fixture(autouse=True)
+def _coarse_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tertium.report.page._DPI", 30)
+
+
 @pytest.fixture(scope="session")
 def kinds(
     tiny_bert: Path, tiny_roberta: Path, tmp_path_factory: pytest.TempPathFactory
