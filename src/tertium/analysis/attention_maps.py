@@ -9,7 +9,7 @@ from torch import Tensor
 from tertium.analysis.drawing import MARK, blank_figure, panels
 from tertium.analysis.sinks import Role, token_roles
 from tertium.encoders import Encoder
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, require
 from tertium.types import Tokens
 
 if TYPE_CHECKING:
@@ -50,16 +50,20 @@ def sentence_attention(encoder: Encoder, text: str) -> AttentionMaps:
 
 def attention_map_figure(found: AttentionMaps) -> "Figure":
     """A panel per layer; separators and final punctuation are marked: JTCSE, Figure 9."""
+    require("report", purpose="Drawing", packages=("matplotlib",))
+    from matplotlib.colors import PowerNorm
+
     layers, count = len(found.maps), len(found.tokens)
     rows, columns = panels(layers)
     side = min(max(1.9, 0.13 * count + 0.5), 4.0)
-    figure = blank_figure(columns * side + 1.7, rows * (side + 0.3) + 0.9)
-    highest = float(found.maps.max())
+    figure = blank_figure(columns * side + 1.7, rows * (side + 0.15) + 0.9)
+    # A square root, or one bright column would leave all others in the dark.
+    colours = PowerNorm(0.5, vmin=0, vmax=float(found.maps.max()))
     shown = None
     for layer in range(layers):
         axes = figure.add_subplot(rows, columns, layer + 1)
         shown = axes.imshow(
-            found.maps[layer].numpy(), cmap="viridis", vmin=0, vmax=highest, interpolation="nearest"
+            found.maps[layer].numpy(), cmap="viridis", norm=colours, interpolation="nearest"
         )
         axes.set_title(f"layer {layer + 1}")
         axes.spines[:].set_visible(False)

@@ -100,8 +100,8 @@ def _bin(low: float, high: float, grades: np.ndarray, scores: np.ndarray) -> Cal
 def calibration_figure(found: Mapping[str, Calibration]) -> "Figure":
     """Mean grade against mean score, bin by bin, and below how many pairs each bin has."""
     _, columns = panels(len(found), columns=len(found))
-    figure = blank_figure(3.3 * columns + 0.5, 4.3)
-    grid = figure.add_gridspec(2, columns, height_ratios=(4, 1))
+    figure = blank_figure(3.2 * columns + 0.6, 4.5)
+    grid = figure.add_gridspec(2, columns, height_ratios=(4.5, 1))
     for at, (name, measured) in enumerate(found.items()):
         low, high = measured.bins[0].low, measured.bins[-1].high
         axes = figure.add_subplot(grid[0, at])
@@ -113,7 +113,7 @@ def calibration_figure(found: Mapping[str, Calibration]) -> "Figure":
         for entry in filled:
             if entry.interval is not None and entry.score is not None:
                 axes.plot([entry.score] * 2, entry.interval, color=COLOURS[0], lw=1.2)
-        axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+        axes.set(xlim=(low, high), ylim=(low, high))
         axes.set_title(f"{shortened(name)}\nmean error {measured.error:.2f}")
         axes.grid(alpha=0.25)
         axes.tick_params(labelbottom=False)

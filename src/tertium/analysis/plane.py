@@ -39,7 +39,7 @@ def alignment_uniformity_plane(places: Mapping[str, Place]) -> "Figure":
         _point(axes, at, place.uniformity, place.alignment, label)
     axes.set_xlabel("uniformity  (left: spread over the whole sphere)")
     axes.set_ylabel("alignment  (down: same meaning, same place)")
-    _room(axes)
+    _room(axes, width=0.4, height=0.1)
     return figure
 
 
@@ -74,7 +74,7 @@ def energy_against_scores(points: Mapping[str, tuple[float, float]]) -> "Figure"
         _point(axes, at, energy, score, shortened(name))
     axes.set_xlabel("CLS energy, the mean of all layers")
     axes.set_ylabel("Spearman x 100")
-    _room(axes)
+    _room(axes, width=0.05, height=5.0)
     return figure
 
 
@@ -89,8 +89,18 @@ def _point(axes: "Axes", at: int, x: float, y: float, label: str) -> None:
     axes.scatter([x], [y], color=colour, marker=marker, s=70, label=label, zorder=3)
 
 
-def _room(axes: "Axes") -> None:
-    """Points away from the edges, and their names beside the picture."""
+def _room(axes: "Axes", *, width: float, height: float) -> None:
+    """Points away from the edges, their names beside the picture, and a span worth looking at.
+
+    Without a least width and height, models that hardly differ would lie worlds apart.
+    """
     axes.margins(0.2)
+    for limits, least, change in (
+        (axes.get_xlim(), width, axes.set_xlim),
+        (axes.get_ylim(), height, axes.set_ylim),
+    ):
+        middle, span = (limits[0] + limits[1]) / 2, limits[1] - limits[0]
+        if span < least:
+            change(middle - least / 2, middle + least / 2)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)

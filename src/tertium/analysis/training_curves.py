@@ -53,6 +53,7 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> "Figur
             )
         axes.set_title(TRACED[key])
         axes.set_xlabel("step")
+        axes.locator_params(axis="x", integer=True)
         axes.grid(alpha=0.25)
     figure.legend(frameon=False, loc="outside upper left", ncols=3)
     return figure

@@ -24,8 +24,9 @@ def attention_section(studies: Sequence[Study], sentence: str, texts: int) -> Se
         if part.maps is not None:
             caption = (
                 f"{part.label}. A row is a token that looks, a column one that is looked at; "
-                "yellow is much. A bright column under a separator or the final full stop (bold, "
-                "reddish) is a sink: tokens look there for want of anything better."
+                "yellow is much, on a scale of square roots. A bright column is a sink: tokens look "
+                "there for want of anything better. JTCSE finds it under separators and final "
+                "punctuation (bold, reddish); with other models it is the first token."
             )
             blocks.append(
                 Drawn(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["inline_svg", "render", "save_figure"]
 
 _HERE = Path(__file__).parent
-_MANY = 300  # marks; beyond that a picture of them is smaller than their outlines
+_MANY = 200  # marks; beyond that a picture of them is smaller than their outlines
 _DPI = 150
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
@@ -27,8 +27,9 @@ def save_figure(drawn: Drawn, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     _flatten(drawn.figure)
     drawn.figure.savefig(folder / f"{drawn.name}.png", dpi=_DPI, metadata={"Software": None})
+    drawn.figure.set_layout_engine("none")  # all is in its place now
     buffer = io.StringIO()
-    drawn.figure.savefig(buffer, format="svg", dpi=2 * _DPI, metadata=_NO_METADATA)
+    drawn.figure.savefig(buffer, format="svg", dpi=_DPI * 4 / 3, metadata=_NO_METADATA)
     text = buffer.getvalue()
     (folder / f"{drawn.name}.svg").write_text(text, encoding="utf-8")
     return inline_svg(text, name=drawn.name, alt=drawn.alt)
