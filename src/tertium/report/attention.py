@@ -24,8 +24,8 @@ def attention_section(studies: Sequence[Study], sentence: str, texts: int) -> Se
         if part.maps is not None:
             caption = (
                 f"{part.label}. A row is a token that looks, a column one that is looked at; "
-                "yellow is much, on a scale of square roots. A bright column is a sink: tokens look "
-                "there for want of anything better. JTCSE finds it under separators and final "
+                "yellow is much, on a scale of square roots. A bright column is a sink: tokens "
+                "look there for want of anything better. JTCSE finds it under separators and final "
                 "punctuation (bold, reddish); with other models it is the first token."
             )
             blocks.append(
