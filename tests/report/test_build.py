@@ -8,6 +8,7 @@ import pytest
 from tertium.errors import TertiumError
 from tertium.report import BuiltReport, build_report
 from tertium.report import build as module
+from tertium.report.parts import Drawn
 from tests.recipes.toys import toy_benchmarks, toy_text_file
 from tests.report.test_page import outline
 
@@ -18,6 +19,19 @@ pytestmark = [
 ]
 
 SENTENCE = "the dog barks , the cat sleeps ."
+
+
+@pytest.fixture
+def _sketched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty pictures: drawing takes most of the time, and other tests look at it."""
+
+    def sketch(drawn: Drawn, folder: Path) -> str:
+        folder.mkdir(exist_ok=True)
+        for ending in ("png", "svg"):
+            (folder / f"{drawn.name}.{ending}").write_text(drawn.title)
+        return f'<svg role="img" id="{drawn.name}"></svg>'
+
+    monkeypatch.setattr("tertium.report.folder.save_figure", sketch)
 
 
 def built(models: list[Path], output: Path, **options: Any) -> BuiltReport:
@@ -90,6 +104,7 @@ def test_three_models_are_compared(kinds: dict[str, Path], pairs: Path, tmp_path
     assert [entry["kind"] for entry in found.numbers["models"]] == ["encoder", "pair", "twin"]
 
 
+@pytest.mark.usefixtures("_sketched")
 def test_a_broken_model_does_not_spoil_the_others(
     tiny_bert: Path, tiny_roberta: Path, broken: Path, pairs: Path, tmp_path: Path
 ) -> None:
@@ -111,6 +126,7 @@ def test_only_broken_models_leave_nothing(broken: Path, pairs: Path, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == [pairs.name]
 
 
+@pytest.mark.usefixtures("_sketched")
 def test_a_model_that_gives_nonsense_is_broken(
     tiny_bert: Path, tiny_roberta: Path, pairs: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -128,6 +144,7 @@ def test_a_model_that_gives_nonsense_is_broken(
     assert failure.while_doing == "measuring" and "not finite" in failure.error
 
 
+@pytest.mark.usefixtures("_sketched")
 def test_ensembles_and_static_models(kinds: dict[str, Path], pairs: Path, tmp_path: Path) -> None:
     found = built([kinds["ensemble"], kinds["static"]], tmp_path / "report", pairs=[pairs])
     assert found.broken == ()
@@ -154,6 +171,7 @@ def test_a_conditional_model_beside_an_encoder(
     assert "figures/focus-2.png" in found.numbers["files"]
 
 
+@pytest.mark.usefixtures("_sketched")
 def test_without_any_data(kinds: dict[str, Path], tmp_path: Path) -> None:
     found = built([kinds["conditional"]], tmp_path / "report")
     assert sections(found) == ["models", "attention", "energy", "views", "dropped", "conditions"]
@@ -162,6 +180,7 @@ def test_without_any_data(kinds: dict[str, Path], tmp_path: Path) -> None:
     assert "sample sentences" in found.page.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("_sketched")
 def test_benchmarks_with_leaks_and_private_texts(
     kinds: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +202,7 @@ def test_benchmarks_with_leaks_and_private_texts(
     assert [entry["triple"][2] for entry in shown] == ["the colour of the clothes"]  # not C-STS's
 
 
+@pytest.mark.usefixtures("_sketched")
 def test_a_report_takes_the_place_of_an_earlier_one(
     tiny_bert: Path, kinds: dict[str, Path], pairs: Path, tmp_path: Path
 ) -> None:
@@ -200,6 +220,7 @@ def test_a_report_takes_the_place_of_an_earlier_one(
         built([tiny_bert], other, pairs=[pairs])
 
 
+@pytest.mark.usefixtures("_sketched")
 def test_an_interruption_leaves_nothing(
     tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
