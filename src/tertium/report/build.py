@@ -3,7 +3,8 @@
 import gc
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,8 @@ def build_report(
             sections, left_out = contents(studies, material, figures, sentence)
             seconds = round(time.perf_counter() - start, 2)
             provenance = Provenance(command or current_command(), seed, seconds)
+            drawing = {"matplotlib": version("matplotlib")}
+            provenance = replace(provenance, versions={**provenance.versions, **drawing})
             drawn = [b for s in sections for b in s.blocks if isinstance(b, Drawn)]
             everything = [
                 *filter(None, [broken_section(broken)]),
