@@ -21,7 +21,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "scale": ("pyarrow",),
     "cluster": ("pyarrow", "ray"),
     "serve": ("fastapi", "uvicorn", "orjson", "prometheus_client"),
-    "report": ("matplotlib",),
+    "report": ("jinja2", "matplotlib"),
     "explain": ("captum",),
     "mteb": ("mteb",),
     "translate": ("sentencepiece",),

@@ -27,6 +27,7 @@ from tertium.cli import (
     lowshot,
     mine,
     models,
+    report,
     rtt,
     score,
     sweep,
@@ -65,6 +66,7 @@ app.command()(attention.attention)
 app.command()(focus.focus)
 app.command()(models.models)
 app.command()(inspect.inspect)
+app.command()(report.report)
 app.command()(convert.convert)
 app.command()(export.export)
 app.command()(tune.tune)

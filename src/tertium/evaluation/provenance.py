@@ -45,7 +45,11 @@ class Provenance:
 
 def current_command() -> str:
     """The command line of this process, without the folder of the program."""
-    return " ".join([Path(sys.argv[0]).name, *map(_quoted, sys.argv[1:])])
+    program = Path(sys.argv[0])
+    name = program.name
+    if name == "__main__.py":
+        name = f"python -m {program.parent.name}"
+    return " ".join([name, *map(_quoted, sys.argv[1:])])
 
 
 def _quoted(argument: str) -> str:

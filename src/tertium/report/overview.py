@@ -1,0 +1,160 @@
+"""The first sections and the last: what was looked at, and how the page was made."""
+
+from collections.abc import Mapping, Sequence
+
+from tertium.evaluation.provenance import Provenance
+from tertium.functional.cost import efficiency
+from tertium.report.parts import Block, Broken, Drawn, LeftOut, Note, Section, Table
+from tertium.report.sets import GradedSet
+from tertium.report.study import Study
+
+__all__ = ["broken_section", "left_out_section", "made_section", "models_section"]
+
+_TITLES = {
+    "results": "Results",
+    "scatter": "Cosine against grade",
+    "plane": "Alignment and uniformity",
+    "calibration": "Calibration",
+    "attention": "Attention and its sinks",
+    "energy": "CLS energy",
+    "views": "Two views of a text",
+    "dropped": "What attention would leave out",
+    "conditions": "Conditions",
+    "runs": "Runs",
+    "gallery": "Largest disagreements",
+}
+
+
+def models_section(studies: Sequence[Study], scores: Mapping[str, float]) -> Section:
+    """What the models are and what they cost."""
+    rows = []
+    for study in studies:
+        facts = study.facts
+        cost = "" if facts.macs is None else f"{facts.macs / 1e9:.2f}"
+        score = scores.get(study.label)
+        per = "" if score is None or not facts.macs else f"{efficiency(score, facts.macs):.0f}"
+        low, high = facts.scale
+        rows.append(
+            [
+                study.label,
+                facts.kind,
+                facts.pooling or "",
+                "" if facts.dimension is None else str(facts.dimension),
+                f"{low:g} to {high:g}",
+                str(facts.backbones),
+                f"{facts.parameters / 1e6:.1f} M",
+                cost,
+                per,
+            ]
+        )
+    header = ["model", "kind", "pooling", "width", "scale", "transformers", "parameters"]
+    table = Table(
+        "The models. GMACs: billions of multiply-accumulates for a text of 32 tokens; the last "
+        "column is what one of them buys in points of Spearman.",
+        [*header, "GMACs", "points per GMAC"],
+        rows,
+        prose=frozenset({1, 2}),
+    )
+    trained = [
+        [study.label, "; ".join(study.facts.training_data)]
+        for study in studies
+        if study.facts.training_data
+    ]
+    blocks: list[Block] = [table]
+    if trained:
+        caption = "Data that the models' cards list."
+        blocks.append(Table(caption, ["model", "data"], trained, prose=frozenset({1})))
+    numbers = {
+        study.label: {
+            "backbones": study.facts.backbones,
+            "parameters": study.facts.parameters,
+            "macs": study.facts.macs,
+        }
+        for study in studies
+    }
+    lead = "What is compared on this page, and what it costs to run."
+    return Section("models", "Models", lead, tuple(blocks), numbers)
+
+
+def broken_section(broken: Sequence[Broken]) -> Section | None:
+    """What failed, in the words of the error."""
+    if not broken:
+        return None
+    rows = [[entry.model, entry.while_doing, entry.error] for entry in broken]
+    table = Table("Failures.", ["model", "while", "error"], rows, prose=frozenset({1, 2}))
+    lead = "Something failed here. All that did not depend on it is on this page."
+    return Section("broken", "What failed", lead, (table,))
+
+
+def left_out_section(left_out: Sequence[LeftOut]) -> Section | None:
+    """What is not on the page, with a reason each."""
+    if not left_out:
+        return None
+    rows = [
+        [_TITLES.get(entry.section, entry.section), entry.model or "all", entry.reason]
+        for entry in left_out
+    ]
+    table = Table("Left out.", ["section", "model", "reason"], rows, prose=frozenset({1, 2}))
+    lead = "Not every figure applies to every model, and some need data that were not given."
+    return Section("left-out", "Left out", lead, (table,))
+
+
+def made_section(
+    studies: Sequence[Study],
+    sets: Sequence[GradedSet],
+    drawn: Sequence[Drawn],
+    provenance: Provenance,
+    *,
+    texts: str,
+) -> Section:
+    """The command, versions, hashes and times that belong to every figure above."""
+    versions = ", ".join(f"{name} {number}" for name, number in provenance.versions.items())
+    rows = [
+        ["command", provenance.command],
+        ["date", provenance.date],
+        ["machine", provenance.machine],
+        ["versions", f"Python {provenance.python}, {versions}"],
+        ["seed", str(provenance.seed)],
+        ["wall time", f"{provenance.seconds:.0f} s"],
+        ["texts for attention", texts],
+    ]
+    blocks: list[Block] = [
+        Table("The run.", ["what", "is"], rows, prose=frozenset({1})),
+        Table(
+            "The models.",
+            ["model", "loaded from", "seconds", "sha256 of the weights"],
+            [[s.label, s.name, f"{s.seconds:.1f}", s.facts.sha256] for s in studies],
+            prose=frozenset({1, 3}),
+        ),
+    ]
+    if sets:
+        blocks.append(
+            Table(
+                "The data.",
+                ["set", "file", "pairs", "of", "sha256", "terms"],
+                [
+                    [
+                        f"{one.name} {one.split or ''}".strip(),
+                        one.source,
+                        f"{len(one.gold):,}",
+                        f"{one.whole:,}",
+                        one.sha256 or "",
+                        one.licence or "your own",
+                    ]
+                    for one in sets
+                ],
+                prose=frozenset({1, 4, 5}),
+            )
+        )
+    blocks.append(
+        Table(
+            "The figures: each is beside this page as figures/NAME.png and figures/NAME.svg.",
+            ["figure", "function of tertium.analysis", "counterpart of"],
+            [[entry.name, entry.function, entry.paper] for entry in drawn],
+            prose=frozenset({1, 2}),
+            folded=True,
+        )
+    )
+    blocks.append(Note("The numbers behind every figure are in report.json beside this page."))
+    lead = "Enough to make every figure on this page again."
+    return Section("made", "How this page was made", lead, tuple(blocks))
