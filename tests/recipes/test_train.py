@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,28 @@ def test_an_interrupted_run_ends_in_the_same_weights(
     assert same_weights(tmp_path / "whole", tmp_path / "parts")
     whole, parts = tertium.load(tmp_path / "whole"), tertium.load(tmp_path / "parts")
     np.testing.assert_array_equal(whole.score(PAIRS), parts.score(PAIRS))
+
+
+def test_the_time_of_a_killed_call_counts_up_to_its_last_checkpoint(
+    tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = toy_stage(pairs, max_steps=3, checkpoint_every=1)
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    original, steps = StageTrainer.compute_loss, iter(range(1, 100))
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if next(steps) == 3:
+            raise StoppedError
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(StageTrainer, "compute_loss", interrupted)
+    with pytest.raises(StoppedError):
+        train(recipe, tmp_path / "model")
+    run = tmp_path / "model" / "run"
+    last = max(folder.stat().st_mtime for folder in run.glob("*/checkpoint-*"))
+    (run / "seconds.txt").write_text("7.0")  # as a call leaves it that SIGKILL ends
+    os.utime(run / "seconds.txt", (last - 100, last - 100))
+    assert 107 <= train(recipe, tmp_path / "model", resume=True).seconds < 200
 
 
 def test_finished_stages_are_skipped(

@@ -115,6 +115,7 @@ def train(
     if _leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
         _record_data(run, plan, prepared)
+        _spent(run, _seconds_before_kill(run))
     heads: dict[str, PairHead | ConditionalHead] = {}
     log: dict[str, list[dict[str, float]]] = {}
     try:
@@ -316,6 +317,18 @@ def _spent(run: Path, seconds: float) -> float:
     if _leads():
         record.write_text(f"{total:.1f}")
     return total
+
+
+def _seconds_before_kill(run: Path) -> float:
+    """How long a call worked that could not say so itself, up to its last checkpoint.
+
+    Every call writes ``seconds.txt`` when it begins, and again when it ends in any other way.
+    """
+    record = run / "seconds.txt"
+    checkpoints = [folder.stat().st_mtime for folder in run.glob("*/checkpoint-*")]
+    if not record.exists() or not checkpoints:
+        return 0.0
+    return max(0.0, max(checkpoints) - record.stat().st_mtime)
 
 
 def _leads() -> bool:
