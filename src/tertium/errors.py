@@ -20,7 +20,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "search": ("usearch",),
     "scale": ("pyarrow",),
     "cluster": ("pyarrow", "ray"),
-    "serve": ("fastapi", "uvicorn", "orjson", "prometheus_client"),
+    "serve": ("fastapi", "uvicorn", "orjson", "prometheus_client", "pydantic_settings"),
     "report": ("jinja2", "matplotlib"),
     "explain": ("captum",),
     "mteb": ("mteb",),
