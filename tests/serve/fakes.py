@@ -1,31 +1,47 @@
 """Models for a server that need no weights, and a worker that is a thread."""
 
+import multiprocessing
 import os
 import socket
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tertium.serve.spec import Spec
-from tertium.serve.worker import Worker
+from tertium.serve.worker import Worker, run_worker
 from tests.fakes import HashEncoder
 
 LOADER = "tests.serve.fakes:load"
 
 
-@dataclass(frozen=True)
 class Reasons:
-    """An explanation that names words."""
+    """An explanation in the shape of the library's: every word has the same share."""
 
-    score: float
-    scale: tuple[float, float]
-    words: tuple[tuple[str, ...], ...]
-    occlusion: tuple[tuple[float, ...], ...]
-    alignment: np.ndarray
+    def __init__(self, model: str, texts: tuple[str, str], condition: str | None) -> None:
+        self._head = {"model": model, "condition": condition, "score": 0.5, "scale": [-1.0, 1.0]}
+        self._texts = texts
+
+    def to_json(self) -> dict[str, Any]:
+        sides = [
+            {
+                "text": text,
+                "words": [
+                    {"word": word, "occlusion": round(0.5 - 0.3 * at, 2), "gradients": None}
+                    for at, word in enumerate(text.split())
+                ],
+            }
+            for text in self._texts
+        ]
+        a, b = (text.split() for text in self._texts)
+        alignment = [[1.0 if x == y else 0.2 for y in b] for x in a]
+        change = {"by": 0.2, "reached": True, "score": 0.2, "removed": []}
+        if a:
+            change["removed"] = [{"text": 0, "place": 0, "word": a[0]}]
+        rest = {"method": "occlusion", "smallest_change": change, "attention": None, "notes": []}
+        return {**self._head, "unclipped": 0.5, "texts": sides, "alignment": alignment, **rest}
 
 
 class FakeModel(HashEncoder):
@@ -52,12 +68,8 @@ class FakeModel(HashEncoder):
         lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
         return np.asarray((first * second).sum(1) / lengths, np.float32)
 
-    def explain(self, a: str, b: str, *, on: str | None = None) -> Reasons:
-        words = (tuple(a.split()), tuple(b.split()))
-        shares = tuple(tuple(1 / len(side) for _ in side) for side in words)
-        return Reasons(
-            0.5, self.scale, words, shares, np.full((len(words[0]), len(words[1])), 0.25)
-        )
+    def explain(self, a: str, b: str, *, condition: str | None = None) -> Reasons:
+        return Reasons(self.name, (a, b), condition)
 
 
 class FakeConditional:
@@ -78,8 +90,17 @@ def load(name: str, **options: Any) -> Any:
     model = FakeModel(word, pause=float(pause or 0))
     if word == "mute":
         model.explain = None  # type: ignore[assignment, method-assign]
-        delattr(model, "explain")
     return model
+
+
+def launch_fork(spec: Spec, connection: socket.socket) -> Any:
+    """A worker that may be killed, and has all imports already."""
+    process = multiprocessing.get_context("fork").Process(
+        target=run_worker, args=(connection, spec), daemon=True
+    )
+    process.start()
+    connection.close()
+    return process
 
 
 class _Thread:

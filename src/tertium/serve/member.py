@@ -6,7 +6,7 @@ import multiprocessing
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ class Handle(Protocol):
         ...
 
 
-Launch = Callable[[Spec, socket.socket], Handle]
+Launch = Callable[[Spec, socket.socket], Handle]  # the connection is the worker's from then on
 
 
 @dataclass(eq=False)
@@ -56,6 +56,7 @@ def spawn(spec: Spec, connection: socket.socket) -> Handle:
     process = context.Process(target=run_worker, args=(connection, spec), daemon=True)
     with thread_environment(spec.threads), _signals_held():
         process.start()
+    connection.close()  # so that its end is noticed here
     return process
 
 
@@ -79,11 +80,7 @@ class Member:
     async def start(cls, spec: Spec, launch: Launch) -> "Member":
         """Launch a worker and connect to it."""
         ours, theirs = socket.socketpair()
-        try:
-            handle = launch(spec, theirs)
-        finally:
-            if launch is spawn:
-                theirs.close()  # so that its end is noticed here
+        handle = launch(spec, theirs)
         reader, writer = await asyncio.open_connection(sock=ours)
         return cls(handle, reader, writer)
 
@@ -97,9 +94,7 @@ class Member:
         if self.pending.pop(number, None) is not None:
             self._write({"kind": "drop", "id": number})
 
-    async def listen(
-        self, heard: Callable[["Member", dict[str, Any], bytes], Awaitable[None] | None]
-    ) -> None:
+    async def listen(self, heard: Callable[["Member", dict[str, Any], bytes], None]) -> None:
         """Hand on what the worker says, until it ends."""
         with contextlib.suppress(asyncio.IncompleteReadError, OSError):
             while True:

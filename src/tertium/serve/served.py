@@ -11,7 +11,7 @@ from tertium.inference.grading import TripleGrader
 from tertium.inference.search import TextIndex
 from tertium.inference.search.identity import identify
 from tertium.inference.search.rows import unit
-from tertium.serve.explaining import explain
+from tertium.serve.explaining import explain, explains
 from tertium.serve.lanes import Lane, Refusal, Task
 from tertium.serve.reading import Matrix, TextReader, TripleReader
 from tertium.serve.spec import Spec
@@ -54,15 +54,15 @@ class Served:
                 "name": model.name,
                 "dimension": int(model.dimension),
                 "scale": [float(end) for end in model.scale],
-                "explains": hasattr(model, "explain"),
+                "explains": explains(model),
             },
             "conditional": None,
             "index": None,
         }
         if conditional is not None:
             scale = [float(end) for end in conditional.scale]
-            explains = hasattr(conditional, "explain")
-            found["conditional"] = {"name": conditional.name, "scale": scale, "explains": explains}
+            able = explains(conditional)
+            found["conditional"] = {"name": conditional.name, "scale": scale, "explains": able}
         if index is not None:
             name = index.manifest.model.name
             found["index"] = {"name": name, "texts": len(index), "dimension": index.model.dimension}
