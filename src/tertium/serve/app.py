@@ -92,14 +92,13 @@ def _add_health(app: FastAPI, service: Service) -> None:
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return Response(service.metrics.text(), headers={"content-type": kind})
 
-    refusals = {
-        401: {"model": schemas.ErrorAnswer, "description": "An API key is missing or wrong."}
-    }
-    wrong = {421: {"model": schemas.ErrorAnswer, "description": "Another name is wanted."}}
+    error: dict[str, Any] = {"model": schemas.ErrorAnswer}
+    wrong: dict[int | str, Any] = {421: {**error, "description": "Another name is wanted."}}
+    refusals = {**wrong, 401: {**error, "description": "An API key is missing or wrong."}}
     app.add_api_route("/healthz", healthz, responses={200: health, **wrong})
     app.add_api_route("/readyz", readyz, responses={200: health, 503: health, **wrong})
     text: dict[str, Any] = {"description": "Counters", "content": {"text/plain": {}}}
-    app.add_api_route("/metrics", metrics, responses={200: text, **refusals, **wrong})
+    app.add_api_route("/metrics", metrics, responses={200: text, **refusals})
 
 
 async def _problem(request: Request, error: Exception) -> Response:

@@ -84,14 +84,18 @@ def routes(service: Service) -> APIRouter:
         ),
     )
     for path, call, asked, answered, summary in paths:
-        extra = {501: _error("The model cannot.")} if path == "/explain" else {}
+        extra: dict[int | str, Any] = {501: _error("The model cannot.")}
         router.add_api_route(
             path,
             call,
             methods=["POST"],
             summary=summary,
             operation_id=path.strip("/"),
-            responses={200: {"model": answered}, **_ERRORS, **extra},
+            responses={
+                200: {"model": answered},
+                **_ERRORS,
+                **(extra if path == "/explain" else {}),
+            },
             openapi_extra={
                 "requestBody": {
                     "required": True,

@@ -30,6 +30,7 @@ class Served:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
+        self._index_changed = 0
         self._model = self._load(spec.model)
         if isinstance(self._model, TripleGrader):
             raise TertiumError(

@@ -16,7 +16,7 @@ export function make(tag, options = {}, ...children) {
 
 export const say = (message) => { find("live").textContent = message; };
 
-export const round = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
+export const round = (value, digits = 2) => value.toFixed(digits).replace(/^-(?=0\.?0*$)/, "").replace("-", "−");
 
 export function empty(place, message) {
   place.replaceChildren(make("p", { class: "empty" }, message));

@@ -68,7 +68,7 @@ function shown({ texts, left, cosines }) {
         : make("p", { class: "hint" }, "No two texts are that near.")),
     make("div", { class: "card", id: "matrix" }, make("h2", {}, "Likeness of all pairs"),
       make("p", { class: "hint" }, "Cosines; members of a group stand side by side."),
-      heatMap(names, names.map((_, at) => String(at + 1)), matrix, { caption: "Likeness of all pairs", numbers: names.length <= 16 })),
+      heatMap(names.map((name, at) => `${at + 1} ${name}`), names.map((_, at) => String(at + 1)), matrix, { caption: "Likeness of all pairs", numbers: names.length <= 16 })),
   ].filter(Boolean);
 }
 
