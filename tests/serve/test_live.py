@@ -126,28 +126,40 @@ def test_the_example_with_curl_runs(site: Live) -> None:
 def test_no_request_that_the_description_allows_or_forbids_breaks_the_server(site: Live) -> None:
     schemathesis = pytest.importorskip("schemathesis")
     from hypothesis import HealthCheck, Phase, given, settings
+    from schemathesis import checks
+    from schemathesis.specs.openapi import checks as described
 
+    conform = [
+        described.status_code_conformance,
+        described.content_type_conformance,
+        described.response_schema_conformance,
+    ]
     schema = schemathesis.openapi.from_url(f"{site.url}/openapi.json")
     statuses: Counter[int] = Counter()
+    modes = [schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE]
     for operation in (each.ok() for each in schema.get_all_operations()):
+        for mode in modes:
+            if mode is modes[1] and operation.method == "get":
+                continue  # there is nothing to get wrong
 
-        @given(case=operation.as_strategy())
-        @settings(
-            max_examples=12,
-            deadline=None,
-            derandomize=True,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        def fuzz(case: Any) -> None:
-            answer = case.call()
-            statuses[answer.status_code] += 1
-            allowed = (501, 503) if case.path in ("/v1/explain", "/v1/conditional") else ()
-            assert answer.status_code < 500 or answer.status_code in allowed
-            case.validate_response(answer, checks=[])
+            @given(case=operation.as_strategy(generation_mode=mode))
+            @settings(
+                max_examples=10,
+                deadline=None,
+                derandomize=True,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )
+            def fuzz(case: Any) -> None:
+                answer = case.call()
+                statuses[answer.status_code] += 1
+                able = answer.status_code in (501, 503)  # there is no such model, and it says so
+                case.validate_response(
+                    answer, checks=conform if able else [checks.not_a_server_error, *conform]
+                )
 
-        fuzz()
-    assert statuses[200] > 20
+            fuzz()
+    assert statuses[200] > 20 and statuses[400] > 20, statuses
 
 
 def test_every_answer_is_as_described(site: Live) -> None:
@@ -245,23 +257,30 @@ def test_keys_change_under_load(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("\n".join(keys[:2]))
     stop = threading.Event()
+    found: list[Counter[int]] = [Counter() for _ in keys]
     with live(keys=file) as site:
 
-        def ask(number: int) -> Counter[int]:
-            found: Counter[int] = Counter()
+        def ask(number: int) -> None:
             headers = {"authorization": f"Bearer {keys[number]}"}
             with httpx.Client(base_url=site.url, headers=headers) as client:
                 while not stop.is_set():
                     answer = client.post("/v1/embeddings", json={"input": "a"})
-                    found[answer.status_code] += 1
-            return found
+                    found[number][answer.status_code] += 1
+
+        def until(*wanted: tuple[int, int]) -> None:
+            end = time.monotonic() + 60
+            while not all(found[number][status] > 3 for number, status in wanted):
+                assert time.monotonic() < end, found
+                time.sleep(0.05)
 
         with ThreadPoolExecutor(4) as pool:
-            asked = [pool.submit(ask, number) for number in range(4)]
-            time.sleep(0.5)
-            file.write_text("\n".join([*keys[1:3], ""]))  # 0 goes, 2 comes, 1 stays, 3 never was
-            time.sleep(2.5)
-            stop.set()
-        gone, stayed, came, never = (each.result() for each in asked)
-    assert set(gone) == set(came) == {200, 401}
-    assert set(stayed) == {200} and set(never) == {401}
+            asking = [pool.submit(ask, number) for number in range(4)]
+            try:
+                until((0, 200), (1, 200), (2, 401), (3, 401))
+                file.write_text("\n".join([*keys[1:3], ""]))  # 0 goes, 2 comes
+                until((0, 401), (2, 200))
+            finally:
+                stop.set()
+        for each in asking:
+            each.result()
+    assert set(found[1]) == {200} and set(found[3]) == {401}

@@ -140,7 +140,7 @@ async def test_an_index_brings_its_own_model(tmp_path: Path) -> None:
         ("embeddings", {"input": "a", "model": "gpt"}, (404, "model_not_found", "model")),
         ("embeddings", {"input": ["a"] * 9}, (413, "too_many_inputs", "input")),
         ("embeddings", {"input": "a " * 99}, (413, "too_many_tokens", None)),
-        ("similarity", {"pairs": [["a"]]}, (400, "invalid_request", "pairs.0.1")),
+        ("similarity", {"pairs": [["a"]]}, (400, "invalid_request", "pairs.0")),
         ("similarity", {"pairs": [["a", "b", "c"]]}, (400, "invalid_request", "pairs.0")),
         ("similarity", {"pairs": [["a", "b"]], "pear": 1}, (400, "invalid_request", "pear")),
         ("search", {"query": "a"}, (503, "no_index", None)),

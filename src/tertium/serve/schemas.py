@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 __all__ = [
@@ -20,7 +20,17 @@ __all__ = [
     "SimilarityRequest",
 ]
 
+
+def _whole(value: Any) -> Any:
+    """JSON does not tell 3 from 3.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 Text = Annotated[str, Field(strict=True)]
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, strict=True)]
+Pair = Annotated[list[Text], Field(min_length=2, max_length=2)]
+Triple = Annotated[list[Text], Field(min_length=3, max_length=3)]
+Scale = Annotated[list[float], Field(min_length=2, max_length=2)]
 Some = Field(min_length=1)
 
 
@@ -39,7 +49,7 @@ class EmbeddingsRequest(_Request):
 
     input: Text | Annotated[list[Text], Some] = Field(description="One text or several.")
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = Field(None, ge=1, strict=True, description="Keep the first so many.")
+    dimensions: Count | None = Field(None, description="Keep the first so many.")
     user: Text | None = Field(None, description="Not used.")
 
     @field_validator("input", mode="before")
@@ -57,13 +67,13 @@ class EmbeddingsRequest(_Request):
 class SimilarityRequest(_Request):
     """Pairs of texts to compare."""
 
-    pairs: Annotated[list[tuple[Text, Text]], Some]
+    pairs: Annotated[list[Pair], Some]
 
 
 class ConditionalRequest(_Request):
     """Two texts and the respect in which to compare them, each."""
 
-    triples: Annotated[list[tuple[Text, Text, Text]], Some]
+    triples: Annotated[list[Triple], Some]
 
 
 class ExplainRequest(_Request):
@@ -78,7 +88,7 @@ class SearchRequest(_Request):
     """Texts to look for in the index."""
 
     query: Text | Annotated[list[Text], Some]
-    k: int = Field(10, ge=1, strict=True, description="How many hits for each.")
+    k: Count = Field(10, description="How many hits for each.")
     threshold: float | None = Field(None, allow_inf_nan=False, description="The smallest cosine.")
 
 
@@ -111,7 +121,7 @@ class ScoresAnswer(BaseModel):
     """Scores in the order of the pairs or triples, and the ends of their scale."""
 
     scores: list[float]
-    scale: tuple[float, float]
+    scale: Scale
     model: str
     usage: Usage
     truncated: int
@@ -140,7 +150,7 @@ class ExplainAnswer(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     score: float
-    scale: tuple[float, float]
+    scale: Scale
     model: str
 
 
@@ -152,7 +162,7 @@ class ServedModel(BaseModel):
     created: int
     owned_by: str
     answers: list[str]
-    scale: tuple[float, float]
+    scale: Scale
     dimension: int | None
     texts: int | None = Field(description="How many there are to search.")
 
