@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tertium.serve.birth import run_worker
 from tertium.serve.spec import Spec
-from tertium.serve.worker import Worker, run_worker
+from tertium.serve.worker import Worker
 from tests.fakes import HashEncoder
 
 LOADER = "tests.serve.fakes:load"

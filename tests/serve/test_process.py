@@ -106,11 +106,19 @@ def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
             time.sleep(0.1)
 
 
+def test_the_process_that_answers_holds_no_model() -> None:
+    script = "import sys, tertium.serve.run; print('torch' in sys.modules)"
+    command = [sys.executable, "-c", script]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--model", "./nowhere"], "There is no folder nowhere"),
         (["--port", "99999"], "--port: "),
+        (["--engine", "coal"], "No engine 'coal'"),
         (["--keys", "./nowhere"], "cannot be read"),
     ],
 )

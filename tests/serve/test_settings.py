@@ -35,7 +35,6 @@ def test_a_variable_holds_several_names(monkeypatch: pytest.MonkeyPatch) -> None
         ({}, {}, "deadline: -1", r"serve\.yaml, deadline: .*-1"),
         ({}, {}, "[1]", r"serve\.yaml must hold lines"),
         ({}, {}, "a: [", r"serve\.yaml is not a YAML file"),
-        ({"engine": "coal"}, {}, "", r"--engine: .*'coal'"),
         ({"queue_bytes": 2048}, {}, "", r"queue_bytes must leave room"),
         ({"served_name": " "}, {}, "", r"--served-name: .*blank"),
     ],

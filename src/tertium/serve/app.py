@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 import tertium
 from tertium.serve import schemas
+from tertium.serve.birth import spawn
 from tertium.serve.gate import Gate
 from tertium.serve.keys import KeyFile
-from tertium.serve.member import Launch, spawn
+from tertium.serve.member import Launch
 from tertium.serve.metrics import Metrics
 from tertium.serve.pages import pages
 from tertium.serve.pool import Pool

@@ -2,33 +2,18 @@
 
 import asyncio
 import contextlib
-import multiprocessing
-import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from tertium.inference.bulk.work import thread_environment
+from tertium.serve.birth import Handle
 from tertium.serve.frames import pack, read
 from tertium.serve.spec import Spec
 
-__all__ = ["Handle", "Launch", "Member", "Pending", "spawn"]
+__all__ = ["Launch", "Member", "Pending"]
 
 _PATIENCE = 5.0  # seconds for a worker to end by itself
-
-
-class Handle(Protocol):
-    """A worker that was started."""
-
-    def join(self, timeout: float) -> None:
-        """Wait for its end."""
-        ...
-
-    def kill(self) -> None:
-        """End it."""
-        ...
 
 
 Launch = Callable[[Spec, socket.socket], Handle]  # the connection is the worker's from then on
@@ -46,18 +31,6 @@ class Pending:
     def id(self) -> int:
         """The number by which it is known."""
         return int(self.head["id"])
-
-
-def spawn(spec: Spec, connection: socket.socket) -> Handle:
-    """Start a process that holds nothing of this one."""
-    from tertium.serve.worker import run_worker
-
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=run_worker, args=(connection, spec), daemon=True)
-    with thread_environment(spec.threads), _signals_held():
-        process.start()
-    connection.close()  # so that its end is noticed here
-    return process
 
 
 @dataclass(eq=False)
@@ -112,19 +85,3 @@ class Member:
     def _write(self, head: dict[str, Any]) -> None:
         if not self.writer.is_closing():
             self.writer.write(pack(head))
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """A signal to the whole group must not hit a worker before it has learnt to leave it alone."""
-    if (
-        not hasattr(signal, "pthread_sigmask")
-        or threading.current_thread() is not threading.main_thread()
-    ):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

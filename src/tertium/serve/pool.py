@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from tertium.errors import TertiumError
-from tertium.serve.member import Launch, Member, Pending, spawn
+from tertium.serve.birth import spawn
+from tertium.serve.member import Launch, Member, Pending
 from tertium.serve.metrics import Metrics
 from tertium.serve.problems import Problem
 from tertium.serve.spec import Spec

@@ -18,7 +18,6 @@ from pydantic_settings import (
 )
 
 from tertium.errors import TertiumError
-from tertium.types import EngineName
 
 __all__ = ["PREFIX", "Settings", "is_loopback", "read_settings"]
 
@@ -65,7 +64,7 @@ class Settings(BaseSettings):
     served_name: str | None = None
     conditional_model: str | None = None
     index: Path | None = None
-    engine: EngineName = EngineName.TORCH
+    engine: str = "torch"
     workers: int = Field(1, ge=1, le=64)
     threads: int | None = Field(None, ge=1, le=256)
     batch_tokens: int = Field(2048, ge=1)

@@ -1,36 +1,22 @@
 """A worker process: takes what has arrived, runs what fits together, answers, and looks again."""
 
 import contextlib
-import os
-import signal
 import socket
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tertium.errors import TertiumError
 from tertium.serve.frames import pack, read_blocking
 from tertium.serve.lanes import Lane, Refusal, Slice, Task
 from tertium.serve.problems import where
+from tertium.serve.served import Served, warm
 from tertium.serve.spec import Spec
 
-__all__ = ["Worker", "run_worker"]
-
-
-def run_worker(connection: socket.socket, spec: Spec) -> None:
-    """The life of a worker; it ends when the server closes the connection.
-
-    Signals to stop are for the server, which lets its workers finish what it has accepted.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    import torch
-
-    torch.set_num_threads(spec.threads)
-    Worker(connection, spec, orphaned=lambda: os._exit(0)).run()
+__all__ = ["Worker"]
 
 
 class Worker:
@@ -42,7 +28,9 @@ class Worker:
         orphaned: called when the server is gone.
     """
 
-    def __init__(self, connection: socket.socket, spec: Spec, *, orphaned: Any) -> None:
+    def __init__(
+        self, connection: socket.socket, spec: Spec, *, orphaned: Callable[[], None]
+    ) -> None:
         self._connection = connection
         self._spec = spec
         self._orphaned = orphaned
@@ -56,8 +44,6 @@ class Worker:
 
     def run(self) -> None:
         """Load, say so, and serve until the server is gone."""
-        from tertium.serve.served import Served, warm
-
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             self._served = Served(self._spec)
