@@ -6,7 +6,8 @@ import sys
 from tertium.serve.run import serve
 from tertium.serve.service import Service
 from tertium.serve.settings import read_settings
-from tests.serve.fakes import LOADER
+
+LOADER = "tests.serve.fakes:load"  # not imported: this process holds no model
 
 
 def ready(url: str, service: Service) -> None:

@@ -106,6 +106,35 @@ def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
             time.sleep(0.1)
 
 
+@posix
+def test_memory_stays_flat_while_more_ask_than_it_can_answer() -> None:
+    """A short form of benchmarks/serve_soak.py."""
+    with started(model="hash", queue_requests=4) as (process, url):
+
+        def ask(number: int) -> Counter[int]:
+            with httpx.Client(base_url=url) as client:
+                return Counter(
+                    client.post("/v1/embeddings", json={"input": [f"{number} {n}"] * 8}).status_code
+                    for n in range(100)
+                )
+
+        def resident() -> int:
+            family = [process.pid, *children(process.pid)]
+            texts = [Path(f"/proc/{each}/status").read_text() for each in family]
+            sizes = [next(x for x in text.splitlines() if "VmRSS" in x) for text in texts]
+            return sum(int(size.split()[1]) for size in sizes)
+
+        found: Counter[int] = Counter()
+        sizes = []
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(3):
+                for each in pool.map(ask, range(8)):
+                    found += each
+                sizes.append(resident())
+        assert set(found) == {200, 429} and sum(found.values()) == 2400
+        assert sizes[2] < 1.03 * sizes[0]
+
+
 def test_the_process_that_answers_holds_no_model() -> None:
     script = "import sys, tertium.serve.run; print('torch' in sys.modules)"
     command = [sys.executable, "-c", script]
