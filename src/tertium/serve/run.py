@@ -70,6 +70,7 @@ async def _live(
                 starting.cancel()
                 return
             await starting
+            listening.listen(server.config.backlog)  # whoever hears that it is ready may connect
             ready(_address(listening), service)
             await server.serve(sockets=[listening])
         finally:
