@@ -8,6 +8,7 @@ engine" is ``Encoder.encode`` on the same texts in a process of its own, with no
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from common import publish
 from encode import real_texts
-from serve_common import Load, ask, baseline, bodies, ours, wrk
+from serve_common import Load, ask, baseline, bodies, ours, with_threads, wrk
 
 import tertium
 
@@ -41,13 +42,15 @@ def main() -> None:
     parser.add_argument("--clients", default="1,8,32,128")
     parser.add_argument("--sizes", default="1,16")
     parser.add_argument("--engines", default="torch,onnx-int8")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
+    threads = chosen.threads
     clients = [int(each) for each in chosen.clients.split(",")]
     sizes = [int(each) for each in chosen.sizes.split(",")]
     engines = chosen.engines.split(",")
     texts = [text for text in real_texts()["STS-B"] if "\n" not in text]
     rows = []
-    with baseline(tertium.load().source) as plain:
+    with baseline(tertium.load().source, threads=threads) as plain:
         stock = measured(plain, texts, clients, sizes, chosen.seconds)
         expected = ask(plain, texts[0])
     rows += shown("FastAPI + sentence-transformers", stock, stock, None)
@@ -59,16 +62,20 @@ def main() -> None:
                 capture_output=True,
                 text=True,
                 check=True,
+                env=with_threads(threads),
             ).stdout
         )
-        with ours("--model", "default", "--engine", engine, "--queue-requests", "1024") as (url, _):
+        flags = ("--model", "default", "--engine", engine, "--queue-requests", "1024")
+        with ours(*flags, threads=threads) as (url, _):
             likeness = float(np.dot(expected, ask(url, texts[0])))
             assert likeness > (0.9999 if engine == "torch" else 0.95), likeness
             found = measured(url, texts, clients, sizes, chosen.seconds)
         rows += shown(f"tertium serve, {engine}", found, stock, bare)
     header = ["server", "texts a request", "clients", "requests/s", "ratio", "of bare engine"]
     header += ["p50 ms", "p95 ms", "p99 ms", "refused", "broken"]
-    title = f"Serving all-MiniLM-L6-v2, STS-B sentences, {chosen.seconds:g} s a row"
+    title = (
+        f"Serving all-MiniLM-L6-v2, STS-B sentences, {chosen.seconds:g} s a row, {threads} threads"
+    )
     publish("serve", title, header, rows)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -48,9 +49,10 @@ def wrk(url: str, bodies: Path, *, clients: int, seconds: float, seed: int = 0) 
 
 
 @contextlib.contextmanager
-def ours(*flags: str) -> Iterator[tuple[str, int]]:
+def ours(*flags: str, threads: int) -> Iterator[tuple[str, int]]:
     """``tertium serve``: its address and process."""
     command = [sys.executable, "-m", "tertium", "serve", "--port", "0", "--json", *flags]
+    command += ["--threads", str(threads)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -66,12 +68,12 @@ def ours(*flags: str) -> Iterator[tuple[str, int]]:
 
 
 @contextlib.contextmanager
-def baseline(folder: Path) -> Iterator[str]:
+def baseline(folder: Path, *, threads: int) -> Iterator[str]:
     """The obvious server on the same model."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, str(HERE / "serve_baseline.py"), str(folder), str(port)]
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, env=with_threads(threads))
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(1200):
@@ -83,6 +85,11 @@ def baseline(folder: Path) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+
+
+def with_threads(threads: int) -> dict[str, str]:
+    """The environment of a process that is to use so many."""
+    return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
 
 def ask(url: str, text: str) -> list[float]:

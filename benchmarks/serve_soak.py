@@ -5,6 +5,7 @@ python benchmarks/serve_soak.py --seconds 20   # to see that it runs
 """
 
 import argparse
+import os
 import threading
 import time
 from pathlib import Path
@@ -26,7 +27,7 @@ def main() -> None:
     texts = [text for text in real_texts()["wiki"] if "\n" not in text]
     sizes: list[tuple[float, float]] = []
     flags = ("--model", "default", "--engine", chosen.engine, "--queue-requests", "64")
-    with ours(*flags) as (url, process), bodies(texts, 4) as file:
+    with ours(*flags, threads=os.cpu_count() or 1) as (url, process), bodies(texts, 4) as file:
         wrk(url, file, clients=8, seconds=5)
         stop = threading.Event()
         watcher = threading.Thread(target=watch, args=(process, sizes, stop))

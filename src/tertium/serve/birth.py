@@ -46,9 +46,11 @@ def run_worker(connection: socket.socket, spec: Spec) -> None:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ[name] = str(spec.threads)  # read when the libraries are loaded
     import torch
+    from tqdm import tqdm
 
     from tertium.serve.worker import Worker
 
+    tqdm.set_lock(threading.RLock())  # its own would outlive a killed process
     torch.set_num_threads(spec.threads)
     Worker(connection, spec, orphaned=lambda: os._exit(0)).run()
 
