@@ -410,14 +410,13 @@ class Encoder(Explains):
 
     def tokenize(self, texts: Sequence[str], *, truncation: Truncation) -> list[list[int]]:
         """Token ids of each text as :meth:`encode` reads it, for :meth:`encode_ids`."""
-        prompt = self._prompt()
-        return self._tokenize([prompt + text for text in _checked(texts)], truncation)
+        return self._tokenize([self.prompt + text for text in _checked(texts)], truncation)
 
     @torch.inference_mode()
     def encode_ids(self, ids: Sequence[list[int]], *, token_budget: int | None = None) -> Matrix:
         """What :meth:`encode` makes of texts that :meth:`tokenize` has read."""
         budget = self._default_budget() if token_budget is None else token_budget
-        return self._rows(ids, prompt=self._prompt(), budget=budget, progress=False).cpu().numpy()
+        return self._rows(ids, prompt=self.prompt, budget=budget, progress=False).cpu().numpy()
 
     def features(self, texts: Sequence[str]) -> dict[str, Tensor]:
         """Token ids and masks of a batch, padded, on the model's device."""

@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Protocol
 
+from tertium.errors import TertiumWarning
 from tertium.serve.spec import Spec
 
 __all__ = ["Handle", "run_worker", "spawn"]
@@ -50,6 +52,7 @@ def run_worker(connection: socket.socket, spec: Spec) -> None:
 
     from tertium.serve.worker import Worker
 
+    warnings.simplefilter("ignore", TertiumWarning)  # answers say what was cut
     tqdm.set_lock(threading.RLock())  # its own would outlive a killed process
     torch.set_num_threads(spec.threads)
     Worker(connection, spec, orphaned=lambda: os._exit(0)).run()
