@@ -22,7 +22,7 @@ from tertium.data.samples import sample_sentences
 from tertium.inference.search import TextIndex
 
 FOLDER = Path(__file__).parent
-COLOURS = 64
+COLOURS = 200
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 PAIR = {"a": "A man is playing a guitar on stage.", "b": "Someone plays an instrument for a crowd."}
 

@@ -9,7 +9,7 @@ let served = { explain: false, conditional: null };
 export function setUp(about, share) {
   served = about;
   find("no-conditions").hidden = Boolean(about.conditional);
-  find("add-condition").hidden = !about.conditional;
+  find("conditions-hint").hidden = find("add-condition").hidden = !about.conditional;
   find("add-condition").addEventListener("click", () => addCondition("").focus());
   find("compare-form").addEventListener("submit", (event) => { event.preventDefault(); share(); run(); });
   for (const id of ["text-a", "text-b"]) {
