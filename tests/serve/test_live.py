@@ -197,7 +197,7 @@ def test_thousands_of_tiny_requests(site: Live) -> None:
 
 
 def test_slow_clients_hold_nobody_up() -> None:
-    with live(deadline=1.0) as site:
+    with live(deadline=3.0) as site:
         body = b'{"input": "a cat"}'
         slow = [raw(site, request(body[:5], length=len(body))) for _ in range(50)]
         idle = [raw(site, b"POST /v1/emb") for _ in range(50)]
@@ -239,7 +239,7 @@ def test_bytes_that_are_no_request(content: bytes, site: Live) -> None:
 
 def test_what_a_closed_connection_asked_for_is_dropped() -> None:
     with live() as site:
-        busy = raw(site, request(b'{"input": "sleep 0.6"}'))
+        busy = raw(site, request(b'{"input": "sleep 1.5"}'))
         time.sleep(0.1)
         for number in range(20):
             raw(site, request(json.dumps({"input": f"deserted {number}"}).encode())).close()

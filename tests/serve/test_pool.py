@@ -53,7 +53,7 @@ async def test_an_idle_worker_does_not_wait_for_company() -> None:
 @awaited
 async def test_a_full_queue_gives_429_and_says_when_to_come_back() -> None:
     async with running(queue_requests=4) as client:
-        first = [asyncio.ensure_future(ask(client, f"sleep 0.4 {n}")) for n in range(4)]
+        first = [asyncio.ensure_future(ask(client, f"sleep 1.5 {n}")) for n in range(4)]
         await until(lambda: client.service.queue.held == 4)
         rest = await asyncio.gather(*(ask(client, f"text {n}") for n in range(20)))
         assert {answer.status_code for answer in rest} == {429}
@@ -67,7 +67,7 @@ async def test_a_full_queue_gives_429_and_says_when_to_come_back() -> None:
 @awaited
 async def test_bodies_count_for_the_queue_too() -> None:
     async with running(queue_bytes=4096, max_body_bytes=4096) as client:
-        first = asyncio.ensure_future(ask(client, "sleep 0.3", "x" * 3000))
+        first = asyncio.ensure_future(ask(client, "sleep 1.5", "x" * 3000))
         await until(lambda: client.service.queue.held == 1)
         assert (await ask(client, "x" * 3000)).status_code == 429
         assert (await ask(client, "small")).status_code == 200
@@ -76,13 +76,13 @@ async def test_bodies_count_for_the_queue_too() -> None:
 
 @awaited
 async def test_the_deadline_gives_504_and_the_work_is_dropped() -> None:
-    async with running(deadline=0.3) as client:
-        busy = asyncio.ensure_future(ask(client, "sleep 0.8"))
+    async with running(deadline=1.0) as client:
+        busy = asyncio.ensure_future(ask(client, "sleep 2.5"))
         await until(lambda: started(client))
         late = await ask(client, "never run")
         assert late.status_code == 504 and late.json()["error"]["type"] == "timeout_error"
         assert (await busy).status_code == 504
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(2)
         assert (await ask(client, "run")).status_code == 200
         assert counter(client, "tertium_texts_total") == 2  # the first and the last
         assert not client.service.queue.held
@@ -91,7 +91,7 @@ async def test_the_deadline_gives_504_and_the_work_is_dropped() -> None:
 @awaited
 async def test_what_a_client_deserted_is_not_run() -> None:
     async with running() as client:
-        busy = asyncio.ensure_future(ask(client, "sleep 0.4"))
+        busy = asyncio.ensure_future(ask(client, "sleep 1.0"))
         await until(lambda: started(client))
         scope = {
             "type": "http",

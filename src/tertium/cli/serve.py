@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+_NEEDED = ("fastapi", "orjson", "prometheus_client", "pydantic_settings", "uvicorn")
 _PLACE = "Where"
 _MODELS = "Models"
 _LIMITS = "Limits"
@@ -109,7 +110,7 @@ def serve(
     given = {name: value for name, value in locals().items() if name not in ("config", "as_json")}
     from tertium.errors import require
 
-    require("serve", purpose="The server")
+    require("serve", purpose="The server", packages=_NEEDED)
     from tertium.serve.run import serve as run
     from tertium.serve.settings import read_settings
 

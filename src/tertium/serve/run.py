@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from tertium.errors import TertiumError, require
+from tertium.errors import TertiumError
 from tertium.serve.app import build_app, build_service
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
@@ -32,7 +32,6 @@ def serve(
         ready: called with the address and what is served, once requests are answered.
         loader: ``module:function`` that gives a model by its name.
     """
-    require("serve", purpose="The server")
     _set_up_logs()
     listening = _listen(settings)
     service = build_service(settings, loader=loader)
