@@ -22,7 +22,7 @@ from tertium.data.samples import sample_sentences
 from tertium.inference.search import TextIndex
 
 FOLDER = Path(__file__).parent
-COLOURS = 256
+COLOURS = 128
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 PAIR = {"a": "A man is playing a guitar on stage.", "b": "Someone plays an instrument for a crowd."}
 
@@ -74,9 +74,10 @@ def photograph(url: str) -> None:
 
 
 def keep(page: Page, name: str) -> None:
-    """One picture, in few colours."""
+    """One picture, in few colours that leave out none."""
     picture = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
-    picture.quantize(COLOURS, Image.Quantize.FASTOCTREE).save(FOLDER / f"{name}.png", optimize=True)
+    few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
+    few.save(FOLDER / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

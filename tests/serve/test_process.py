@@ -81,7 +81,7 @@ def test_what_was_accepted_is_answered_before_the_end() -> None:
 
 @posix
 def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
-    with started() as (process, url):
+    with started(deadline=600) as (process, url):
         workers = {
             child
             for child in children(process.pid)
@@ -90,7 +90,7 @@ def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
         with ThreadPoolExecutor(8) as pool:
             asked = [
                 pool.submit(
-                    httpx.post, f"{url}/v1/embeddings", json={"input": f"text {n}"}, timeout=120
+                    httpx.post, f"{url}/v1/embeddings", json={"input": f"text {n}"}, timeout=600
                 )
                 for n in range(8)
             ]
