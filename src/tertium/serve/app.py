@@ -17,9 +17,9 @@ from tertium.serve.keys import KeyFile
 from tertium.serve.member import Launch
 from tertium.serve.metrics import Metrics
 from tertium.serve.pages import pages
+from tertium.serve.paths import routes
 from tertium.serve.pool import Pool
 from tertium.serve.problems import Problem, problem_response
-from tertium.serve.routes import routes
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
 from tertium.serve.spec import LOADER, spec_of
