@@ -29,6 +29,8 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/bulk.py
+	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/serve_soak.py
 	$(BIN)/python benchmarks/simulate_shards.py --update-docs
 
 clean:

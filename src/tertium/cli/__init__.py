@@ -30,6 +30,7 @@ from tertium.cli import (
     report,
     rtt,
     score,
+    serve,
     sweep,
     train,
     tune,
@@ -64,6 +65,7 @@ app.command()(lowshot.lowshot)
 app.command()(augment.augment)
 app.command()(attention.attention)
 app.command()(focus.focus)
+app.command()(serve.serve)
 app.command()(models.models)
 app.command()(inspect.inspect)
 app.command()(report.report)

@@ -403,6 +403,21 @@ class Encoder(Explains):
 
         return [pair_reading([(self, 1.0)], item, cosine_pairs)]
 
+    def score_vectors(self, first: Matrix, second: Matrix) -> Matrix:
+        """What :meth:`score` makes of two texts' vectors, row by row: their cosine."""
+        u, v = (torch.from_numpy(np.ascontiguousarray(side)) for side in (first, second))
+        return cosine_pairs(u, v).clamp(-1, 1).numpy()
+
+    def tokenize(self, texts: Sequence[str], *, truncation: Truncation) -> list[list[int]]:
+        """Token ids of each text as :meth:`encode` reads it, for :meth:`encode_ids`."""
+        return self._tokenize([self.prompt + text for text in _checked(texts)], truncation)
+
+    @torch.inference_mode()
+    def encode_ids(self, ids: Sequence[list[int]], *, token_budget: int | None = None) -> Matrix:
+        """What :meth:`encode` makes of texts that :meth:`tokenize` has read."""
+        budget = self._default_budget() if token_budget is None else token_budget
+        return self._rows(ids, prompt=self.prompt, budget=budget, progress=False).cpu().numpy()
+
     def features(self, texts: Sequence[str]) -> dict[str, Tensor]:
         """Token ids and masks of a batch, padded, on the model's device."""
         truncation = Truncation()
@@ -472,6 +487,15 @@ class Encoder(Explains):
         places: dict[str, int] = {}
         rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
         ids = self._tokenize([prompt + text for text in places], truncation)
+        result = self._rows(ids, prompt=prompt, budget=budget, progress=progress)
+        if normalize:
+            result = torch.nn.functional.normalize(result, dim=1)
+        return result if len(places) == len(texts) else result[torch.from_numpy(rows)]
+
+    def _rows(
+        self, ids: Sequence[list[int]], *, prompt: str, budget: int, progress: bool | None
+    ) -> Tensor:
+        """One embedding for each list of ids."""
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = torch.empty(len(ids), self.dimension, device=self.device)
         extra = self.prompt_features(prompt)
@@ -484,9 +508,7 @@ class Encoder(Explains):
                 out = self._embed({**self._padded(ids, batch), **extra})
                 result[torch.from_numpy(batch)] = out.to(result.dtype)
                 shown.update(len(batch))
-        if normalize:
-            result = torch.nn.functional.normalize(result, dim=1)
-        return result if len(places) == len(texts) else result[torch.from_numpy(rows)]
+        return result
 
     def _tokenize(self, texts: list[str], truncation: Truncation) -> list[list[int]]:
         """Token ids without padding; texts that are too long are cut, and counted."""

@@ -199,6 +199,12 @@ class Ensemble(Explains):
         rows = self.encode(flat_pairs(pairs), output="torch", **options)
         return np.asarray(cosine_pairs(rows[0::2], rows[1::2]).clamp(-1, 1).cpu().numpy())
 
+    def score_vectors(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """What :meth:`score` makes of two texts' vectors, row by row: their cosine."""
+        return self.members[0].encoder.score_vectors(first, second)
+
     def cosine(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
     ) -> NDArray[np.float32]:

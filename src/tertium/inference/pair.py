@@ -121,6 +121,14 @@ class PairScorer(Explains):
         """Graded similarity of each pair, within the scale."""
         return self._graded(*self._sides(pairs, options)).clip(*self.scale)
 
+    def score_vectors(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """What :meth:`score` makes of two texts' vectors, row by row."""
+        sides = (torch.from_numpy(np.ascontiguousarray(side)) for side in (first, second))
+        u, v = (side.to(self.encoder.device) for side in sides)
+        return self._graded(u, v)
+
     def cosine(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
     ) -> NDArray[np.float32]:

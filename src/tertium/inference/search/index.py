@@ -151,6 +151,10 @@ class TextIndex:
         self._snapshot = open_snapshot(self.folder)
         return after.count - manifest.count
 
+    def refresh(self) -> None:
+        """See what others have added since the index was opened."""
+        self._snapshot = open_snapshot(self.folder)
+
     def search(self, query: str, *, k: int = 10, threshold: float | None = None) -> list[Hit]:
         """The texts nearest to a query, the nearest first; as :meth:`search_many`."""
         return self.search_many([query], k=k, threshold=threshold)[0]

@@ -1,0 +1,1 @@
+"""HTTP over inference: one process answers, others run the models."""

@@ -1,0 +1,74 @@
+"""How a worker process begins: before anything heavy is loaded, here and there."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Protocol
+
+from tertium.errors import TertiumWarning
+from tertium.serve.spec import Spec
+
+__all__ = ["Handle", "run_worker", "spawn"]
+
+
+class Handle(Protocol):
+    """A worker that was started."""
+
+    def join(self, timeout: float) -> None:
+        """Wait for its end."""
+        ...
+
+    def kill(self) -> None:
+        """End it."""
+        ...
+
+
+def spawn(spec: Spec, connection: socket.socket) -> Handle:
+    """Start a process that holds nothing of this one."""
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=run_worker, args=(connection, spec), daemon=True)
+    with _signals_held():
+        process.start()
+    connection.close()  # so that its end is noticed here
+    return process
+
+
+def run_worker(connection: socket.socket, spec: Spec) -> None:
+    """The life of a worker; it ends when the server closes the connection.
+
+    Signals to stop are for the server, which lets its workers finish what it has accepted.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ[name] = str(spec.threads)  # read when the libraries are loaded
+    import torch
+    from tqdm import tqdm
+
+    from tertium.serve.worker import Worker
+
+    warnings.simplefilter("ignore", TertiumWarning)  # answers say what was cut
+    tqdm.set_lock(threading.RLock())  # its own would outlive a killed process
+    torch.set_num_threads(spec.threads)
+    Worker(connection, spec, orphaned=lambda: os._exit(0)).run()
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """A signal to the whole group must not hit a worker before it has learnt to leave it alone."""
+    if (
+        not hasattr(signal, "pthread_sigmask")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,61 @@
+"""What Prometheus is told: counts and times, never a text."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+__all__ = ["Metrics"]
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_TOKENS = (16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+
+
+class Metrics:
+    """Counters of one server."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "tertium_requests", "Requests answered.", ("route", "status"), registry=registry
+        )
+        self.seconds = Histogram(
+            "tertium_request_seconds",
+            "From the arrival of a request to its answer.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.queued = Gauge(
+            "tertium_queue_requests", "Accepted and not yet answered.", registry=registry
+        )
+        self.queued_bytes = Gauge("tertium_queue_bytes", "Their bodies.", registry=registry)
+        self.refused = Counter(
+            "tertium_refused", "Requests refused, by reason.", ("code",), registry=registry
+        )
+        self.dropped = Counter(
+            "tertium_dropped", "Requests whose client went away.", registry=registry
+        )
+        self.texts = Counter("tertium_texts", "Texts or triples run.", registry=registry)
+        self.tokens = Counter("tertium_tokens", "Tokens run.", registry=registry)
+        self.batch_tokens = Histogram(
+            "tertium_batch_tokens", "Tokens of a batch.", buckets=_TOKENS, registry=registry
+        )
+        self.batch_seconds = Histogram(
+            "tertium_batch_seconds", "Time of a batch.", buckets=_SECONDS, registry=registry
+        )
+        self.restarts = Counter("tertium_worker_restarts", "Workers that died.", registry=registry)
+        self.ready = Gauge("tertium_workers_ready", "Workers that can answer.", registry=registry)
+
+    def batch(self, *, texts: int, tokens: int, seconds: float) -> None:
+        """Count one batch of a worker."""
+        self.texts.inc(texts)
+        self.tokens.inc(tokens)
+        self.batch_tokens.observe(tokens)
+        self.batch_seconds.observe(seconds)
+
+    def request(self, *, route: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        self.requests.labels(route, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """In the format of Prometheus."""
+        return generate_latest(self.registry)

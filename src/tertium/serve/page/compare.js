@@ -1,0 +1,125 @@
+// Two texts, any number of respects: scores, the words that made them, and how words belong together.
+
+import { call } from "./api.js";
+import { during, empty, find, heatMap, make, round, say, scoreBar } from "./dom.js";
+
+const EXAMPLE = ["A man is playing a guitar on stage.", "Someone plays an instrument for a crowd."];
+let served = { explain: false, conditional: null };
+
+export function setUp(about, share) {
+  served = about;
+  find("no-conditions").hidden = Boolean(about.conditional);
+  find("conditions-hint").hidden = find("add-condition").hidden = !about.conditional;
+  find("add-condition").addEventListener("click", () => addCondition("").focus());
+  find("compare-form").addEventListener("submit", (event) => { event.preventDefault(); share(); run(); });
+  for (const id of ["text-a", "text-b"]) {
+    find(id).addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) find("compare-form").requestSubmit();
+    });
+  }
+  find("example").addEventListener("click", () => {
+    [find("text-a").value, find("text-b").value] = EXAMPLE;
+    find("compare-form").requestSubmit();
+  });
+  empty(find("compare-result"), "Write two texts, and see how alike they are.");
+}
+
+export const read = () => ({ a: find("text-a").value, b: find("text-b").value, on: conditions() });
+
+export function write({ a = "", b = "", on = [] }) {
+  find("text-a").value = a;
+  find("text-b").value = b;
+  find("condition-list").replaceChildren();
+  if (served.conditional) on.forEach(addCondition);
+  if (a.trim() && b.trim()) run();
+}
+
+const conditions = () =>
+  [...find("condition-list").querySelectorAll("input")].map((input) => input.value.trim()).filter(Boolean);
+
+function addCondition(value) {
+  const number = find("condition-list").children.length + 1;
+  const input = make("input", { type: "text", "aria-label": `Respect ${number}`, placeholder: "the number of people", maxlength: "2000" });
+  input.value = value;
+  const remove = make("button", { type: "button", class: "quiet", "aria-label": `Remove respect ${number}` }, "Remove");
+  const item = make("li", {}, input, remove);
+  remove.addEventListener("click", () => {
+    const next = item.nextElementSibling ?? item.previousElementSibling;
+    item.remove();
+    (next?.querySelector("input") ?? find("add-condition")).focus();
+  });
+  find("condition-list").append(item);
+  return input;
+}
+
+function run() {
+  const { a, b, on } = read();
+  const place = find("compare-result");
+  if (!a.trim() || !b.trim()) {
+    empty(place, "Both texts need a word or two.");
+    (a.trim() ? find("text-b") : find("text-a")).focus();
+    return;
+  }
+  during(find("compare-form"), place, async () => {
+    const [overall, respects] = await Promise.all([
+      call("/v1/similarity", { pairs: [[a, b]] }),
+      on.length ? call("/v1/conditional", { triples: on.map((condition) => [a, b, condition]) }) : null,
+    ]);
+    const score = overall.scores[0];
+    say(`Score ${round(score)} on a scale from ${overall.scale[0]} to ${overall.scale[1]}.`);
+    const first = make("div", { class: "card", id: "scores" }, make("h2", {}, "How alike"), scoreBar(score, overall.scale));
+    if (respects) {
+      first.append(...on.map((condition, at) => scoreBar(respects.scores[at], respects.scale, { what: `in: ${condition}`, small: true })));
+    }
+    const reasons = make("div", { id: "reasons" }, make("p", { class: "waiting" }, "Looking for the words that made it…"));
+    explain(a, b, on.length ? on[0] : null).then((found) => reasons.replaceChildren(...found));
+    return [first, reasons];
+  });
+}
+
+// The words, or one sentence about why there are none; scores stay either way.
+async function explain(a, b, on) {
+  const able = on === null ? served.explain : served.explainConditional;
+  if (!able) return [make("p", { class: "card hint" }, "This server does not say which words made the score.")];
+  let found;
+  try {
+    found = await call("/v1/explain", on === null ? { a, b } : { a, b, on });
+  } catch (error) {
+    return [make("p", { class: "error", role: "alert" }, `The words that made the score are missing: ${error.message}`)];
+  }
+  return [words(found), ...(found.alignment ? [alignment(found)] : [])];
+}
+
+function words(found) {
+  const all = found.texts.flatMap((text) => text.words.map((word) => Math.abs(word.occlusion)));
+  const most = Math.max(...all, 1e-9);
+  const lines = found.texts.map((text) => make("p", { class: "words" }, ...text.words.flatMap((word) => {
+    const much = Math.abs(word.occlusion) / most;
+    const kind = much < 0.04 ? "" : word.occlusion > 0 ? "plus" : "minus";
+    return [make("span", { class: kind, vars: { much: much.toFixed(3) }, title: `Without “${word.word}” the score ${word.occlusion > 0 ? "falls" : "rises"} by ${round(Math.abs(word.occlusion))}` }, word.word), " "];
+  })));
+  const change = found.smallest_change;
+  const gone = change.removed.map((each) => `“${each.word}”`).join(", ");
+  const sentence = !gone ? null : make("p", {}, change.reached
+    ? `Without ${gone} the score would be ${round(change.score)}.`
+    : `No few words move the score far: without ${gone} it would be ${round(change.score)}.`);
+  const rows = found.texts.flatMap((text, side) => text.words.map((word) =>
+    make("tr", {}, make("td", {}, side ? "second" : "first"), make("td", {}, word.word), make("td", {}, round(word.occlusion, 3)))));
+  return make("div", { class: "card", id: "words" }, make("h2", {}, found.condition ? `The words that made it, in: ${found.condition}` : "The words that made it"),
+    ...lines,
+    make("p", { class: "legend" },
+      make("span", {}, make("b", { class: "plus", "aria-hidden": "true" }), "makes them alike"),
+      make("span", {}, make("b", { class: "minus", "aria-hidden": "true" }), "sets them apart (dashed)")),
+    sentence,
+    make("details", {}, make("summary", {}, "As a table"),
+      make("table", { class: "list" }, make("thead", {}, make("tr", {}, ...["text", "word", "score falls without it by"].map((name) => make("th", { scope: "col" }, name)))),
+        make("tbody", {}, ...rows))),
+    ...(found.notes ?? []).map((note) => make("p", { class: "hint" }, note)));
+}
+
+function alignment(found) {
+  const [rows, columns] = found.texts.map((text) => text.words.map((word) => word.word));
+  return make("div", { class: "card", id: "alignment" }, make("h2", {}, "Which words belong together"),
+    make("p", { class: "hint" }, "Cosine of each word of the first text (rows) with each of the second (columns), as the model's last layer sees them."),
+    heatMap(rows, columns, found.alignment, { caption: "Likeness of words" }));
+}

@@ -1,0 +1,76 @@
+// Small helpers: elements without markup in strings, so that no text can become code.
+
+export const find = (id) => document.getElementById(id);
+
+export function make(tag, options = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (name === "class") element.className = value;
+    else if (name === "vars") for (const [key, v] of Object.entries(value)) element.style.setProperty(`--${key}`, v);
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const say = (message) => { find("live").textContent = message; };
+
+export const round = (value, digits = 2) => value.toFixed(digits).replace(/^-(?=0\.?0*$)/, "").replace("-", "−");
+
+export function empty(place, message) {
+  place.replaceChildren(make("p", { class: "empty" }, message));
+}
+
+// Runs some work for a form: shows that it waits, then what it made, or what went wrong.
+export async function during(form, place, work) {
+  const button = form.querySelector("[type=submit]");
+  const again = () => form.requestSubmit();
+  button.disabled = true;
+  place.setAttribute("aria-busy", "true");
+  place.replaceChildren(make("p", { class: "waiting" }, "Asking the model…"));
+  try {
+    place.replaceChildren(...(await work()));
+  } catch (error) {
+    place.replaceChildren(
+      make("div", { class: "error", role: "alert" }, make("p", {}, error.message),
+        make("button", { type: "button", onclick: again }, "Try again")));
+  } finally {
+    place.removeAttribute("aria-busy");
+    button.disabled = false;
+  }
+}
+
+// The place of a score on its scale, as a bar with both ends named.
+export function scoreBar(score, scale, { what = null, small = false } = {}) {
+  const [low, high] = scale;
+  const share = Math.min(Math.max((score - low) / (high - low), 0), 1);
+  const cosine = low === -1 && high === 1;
+  const unit = cosine ? " cosine" : ` of ${high}`;
+  return make("div", { class: small ? "score small" : "score" },
+    what === null ? null : make("div", { class: "what" }, what),
+    make("div", { class: "number" }, round(score), make("small", {}, unit)),
+    make("div", {},
+      make("div", { class: "scale", role: "meter", "aria-label": what ?? "Score", "aria-valuemin": low,
+        "aria-valuemax": high, "aria-valuenow": score.toFixed(2) }, make("i", { vars: { share } })),
+      make("div", { class: "ends", "aria-hidden": "true" },
+        make("span", {}, cosine ? "−1 opposite" : `${low} unrelated`),
+        make("span", {}, cosine ? "1 the same" : `${high} says the same`))));
+}
+
+// A table of numbers from -1 to 1 as colours; every cell also holds its number.
+export function heatMap(rows, columns, values, { caption, numbers = true }) {
+  const slanted = columns.length > 8 || columns.some((name) => name.length > 12);
+  const head = make("tr", {}, make("td", {}),
+    ...columns.map((name) => make("th", { scope: "col", class: slanted ? "slanted" : "", title: name }, name)));
+  const body = rows.map((name, i) => make("tr", {}, make("th", { scope: "row", title: name }, name),
+    ...columns.map((other, j) => {
+      const value = values[i][j];
+      const kind = [value < 0 ? "minus" : "", Math.abs(value) > 0.72 ? "strong" : ""].join(" ").trim();
+      return make("td", { class: kind, vars: { much: Math.abs(value).toFixed(3) }, title: `${name} · ${other}: ${round(value)}` },
+        numbers ? round(value) : make("span", { class: "unseen" }, round(value)));
+    })));
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    make("table", { class: "heat" }, make("caption", { class: "unseen" }, caption),
+      make("thead", {}, head), make("tbody", {}, ...body)));
+}

@@ -1,0 +1,160 @@
+"""The workers together: requests go to the least busy, and survive the death of any of them."""
+
+import asyncio
+import itertools
+import logging
+import time
+from typing import Any
+
+from tertium.errors import TertiumError
+from tertium.serve.birth import spawn
+from tertium.serve.member import Launch, Member, Pending
+from tertium.serve.metrics import Metrics
+from tertium.serve.problems import Problem
+from tertium.serve.spec import Spec
+
+__all__ = ["Pool"]
+
+_LOG = logging.getLogger("tertium.serve")
+_LONGEST_PAUSE = 10.0  # seconds between two attempts to start a worker that dies at once
+_SOUND = 60.0  # seconds after which a worker's death is no longer a failed start
+
+
+class Pool:
+    """A fixed number of workers; one that ends is replaced.
+
+    What a dead worker had not begun goes to another as if nothing had happened. What it was
+    working on is tried once more, each request alone; the one that kills a second worker is
+    answered with 503.
+
+    Args:
+        spec: what a worker serves.
+        count: how many workers.
+        metrics: told of batches and deaths.
+        launch: starts a worker.
+    """
+
+    def __init__(self, spec: Spec, *, count: int, metrics: Metrics, launch: Launch = spawn) -> None:
+        self._spec = spec
+        self._count = count
+        self._metrics = metrics
+        self._launch = launch
+        self._members: list[Member] = []
+        self._homeless: list[Pending] = []
+        self._numbers = itertools.count(1)
+        self._keepers: list[asyncio.Task[None]] = []
+        self._first: asyncio.Future[dict[str, Any]] | None = None
+        self._stopping = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether any worker can answer."""
+        return any(member.ready for member in self._members)
+
+    async def start(self) -> dict[str, Any]:
+        """Start all workers, wait for the first, and tell what it serves."""
+        self._first = asyncio.get_running_loop().create_future()
+        self._keepers = [asyncio.create_task(self._keep()) for _ in range(self._count)]
+        return await self._first
+
+    async def stop(self) -> None:
+        """End all workers."""
+        self._stopping = True
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await asyncio.gather(*(member.stop() for member in self._members))
+
+    def ask(self, head: dict[str, Any]) -> Pending:
+        """Send a request to a worker; the answer comes to its future."""
+        numbered = {**head, "id": next(self._numbers)}
+        pending = Pending(numbered, asyncio.get_running_loop().create_future())
+        self._place(pending)
+        return pending
+
+    def drop(self, pending: Pending) -> None:
+        """Forget a request, wherever it is."""
+        for member in self._members:
+            member.drop(pending.id)
+        if pending in self._homeless:
+            self._homeless.remove(pending)
+
+    def _place(self, pending: Pending) -> None:
+        able = [member for member in self._members if member.ready]
+        if able:
+            min(able, key=lambda member: len(member.pending)).ask(pending)
+        else:
+            self._homeless.append(pending)
+
+    async def _keep(self) -> None:
+        """Keep one worker alive."""
+        pause = 0.0
+        while True:
+            born = time.monotonic()
+            member = await Member.start(self._spec, self._launch)
+            self._members.append(member)
+            await member.listen(self._heard)
+            self._bury(member)
+            await member.stop()
+            pause = (
+                0.0 if time.monotonic() - born > _SOUND else min(2 * pause + 0.5, _LONGEST_PAUSE)
+            )
+            await asyncio.sleep(pause)
+
+    def _bury(self, member: Member) -> None:
+        self._members.remove(member)
+        self._count_ready()
+        if member.ready:
+            self._metrics.restarts.inc()
+            _LOG.error("a worker died; another one is started")
+        else:
+            self._turned_down("A worker ended while it loaded the models: is there memory enough?")
+        for pending in list(member.pending.values()):
+            if pending.answer.done():
+                continue
+            if pending.started and pending.head.get("alone"):
+                message = "This request ended two workers and is not tried again."
+                pending.answer.set_exception(Problem(503, "worker_died", message))
+                continue
+            if pending.started:
+                pending.head["alone"] = True
+                pending.started = False
+            self._place(pending)
+
+    def _heard(self, member: Member, head: dict[str, Any], body: bytes) -> None:
+        kind = head.pop("kind")
+        if kind == "started":
+            for number in head["ids"]:
+                if number in member.pending:
+                    member.pending[number].started = True
+        elif kind == "batch":
+            self._metrics.batch(**head)
+        elif kind == "ready":
+            self._welcome(member, head)
+        elif kind == "refused":
+            self._turned_down(head["message"])
+        elif (pending := member.pending.pop(head.pop("id"), None)) is not None:
+            if pending.answer.done():
+                return
+            if kind == "failed":
+                pending.answer.set_exception(Problem(**head))
+            else:
+                pending.answer.set_result((head, body))
+
+    def _welcome(self, member: Member, about: dict[str, Any]) -> None:
+        member.ready = True
+        self._count_ready()
+        waiting, self._homeless = self._homeless, []
+        for pending in waiting:
+            self._place(pending)
+        if self._first is not None and not self._first.done():
+            self._first.set_result(about)
+
+    def _turned_down(self, message: str) -> None:
+        if self._first is not None and not self._first.done():
+            self._first.set_exception(TertiumError(message))
+        else:
+            _LOG.error("a worker could not start: %s", message)
+
+    def _count_ready(self) -> None:
+        self._metrics.ready.set(sum(member.ready for member in self._members))

@@ -1,0 +1,71 @@
+"""Errors in one shape, that of OpenAI: ``{"error": {"message", "type", "code", "param"}}``."""
+
+import traceback
+from collections.abc import Mapping
+
+import orjson
+from starlette.responses import Response
+
+__all__ = ["Problem", "problem_response", "where"]
+
+_TYPES = {
+    401: "authentication_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    501: "not_implemented_error",
+    503: "service_unavailable_error",
+    504: "timeout_error",
+}
+
+
+class Problem(Exception):
+    """What the client is told instead of an answer.
+
+    Args:
+        status: of the response.
+        code: a word for programs.
+        message: a sentence for people, with the remedy.
+        param: which field of the request is meant, if it is one.
+        headers: further ones.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+        self.headers = dict(headers or {})
+
+
+def problem_response(problem: Problem) -> Response:
+    """The response that tells of a problem."""
+    kind = _TYPES.get(problem.status, "invalid_request_error")
+    told = {
+        "message": problem.message,
+        "type": kind,
+        "code": problem.code,
+        "param": problem.param,
+    }
+    return Response(
+        orjson.dumps({"error": told}),
+        status_code=problem.status,
+        media_type="application/json",
+        headers=problem.headers,
+    )
+
+
+def where(error: BaseException) -> str:
+    """The kind of an error and where it came from, without its message, which may quote a text."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = ", ".join(f"{frame.name} in line {frame.lineno}" for frame in frames)
+    return f"{type(error).__name__} at {places}"

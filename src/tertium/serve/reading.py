@@ -1,0 +1,139 @@
+"""How models read: texts and triples to tokens once, then what was read to rows of results."""
+
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.encoders import Encoder, StaticEncoder
+from tertium.encoders.encoder import Truncation
+from tertium.errors import TertiumWarning
+from tertium.inference.average import ConditionalAverage
+from tertium.inference.ensemble import Ensemble
+from tertium.inference.pair import PairScorer
+
+__all__ = ["Item", "Reader", "TextReader", "TripleReader"]
+
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A text or triple that was read.
+
+    Attributes:
+        key: the same for what gives the same row.
+        tokens: how many of it the model reads.
+        cut: whether there were more.
+        ids: its tokens, for a model that takes them.
+    """
+
+    key: Hashable
+    tokens: int
+    cut: bool = False
+    ids: list[int] | None = None
+
+
+class Reader(Protocol):
+    """Reads, then runs what was read."""
+
+    def read(self, contents: Sequence[Any]) -> list[Item]:
+        """An item for each text or triple."""
+        ...
+
+    def run(self, items: Sequence[Item]) -> Matrix:
+        """A row for each item."""
+        ...
+
+
+class TextReader:
+    """Texts to vectors. A single encoder is given the tokens that were counted, and no text twice.
+
+    Args:
+        model: anything with ``encode``.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        inside = model.encoder if isinstance(model, PairScorer) else model
+        plain = isinstance(inside, Encoder) and not isinstance(inside, StaticEncoder)
+        self._encoder: Encoder | None = inside if plain else None
+        self._count = _counter(inside)
+
+    def read(self, contents: Sequence[str]) -> list[Item]:
+        """Tokens of every text."""
+        if self._encoder is None:
+            counts = self._count(contents)
+            return [Item(text, count) for text, count in zip(contents, counts, strict=True)]
+        seen = Truncation()
+        rows = self._encoder.tokenize(contents, truncation=seen)
+        return [
+            Item(text, len(ids), bool(seen.cut) and self._is_cut(text, ids), ids)
+            for text, ids in zip(contents, rows, strict=True)
+        ]
+
+    def run(self, items: Sequence[Item]) -> Matrix:
+        """A vector for each item."""
+        if self._encoder is not None:
+            return self._encoder.encode_ids([item.ids or [] for item in items])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TertiumWarning)
+            texts = [cast(str, item.key) for item in items]
+            return np.asarray(self.model.encode(texts, progress=False), np.float32)
+
+    def _is_cut(self, text: str, ids: list[int]) -> bool:
+        """Only a text that fills the model can have been longer."""
+        assert self._encoder is not None
+        if len(ids) < self._encoder.max_length:
+            return False
+        alone = Truncation()
+        self._encoder.tokenize([text], truncation=alone)
+        return bool(alone.cut)
+
+
+class TripleReader:
+    """Two sentences and a condition to scores. Counts tokens of each text apart from the others.
+
+    Args:
+        model: anything that scores triples.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        inside = model
+        while isinstance(inside, ConditionalAverage):
+            inside = inside.members[0]
+        self._count = _counter(getattr(inside, "encoder", inside))
+
+    def read(self, contents: Sequence[tuple[str, str, str]]) -> list[Item]:
+        """Tokens of every triple."""
+        counts = self._count([text for triple in contents for text in triple])
+        sums = np.asarray(counts, int).reshape(-1, 3).sum(axis=1).tolist()
+        return [Item(tuple(each), total) for each, total in zip(contents, sums, strict=True)]
+
+    def run(self, items: Sequence[Item]) -> Matrix:
+        """A score for each item."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TertiumWarning)
+            triples = [item.key for item in items]
+            return np.asarray(self.model.score(triples, progress=False), np.float32)
+
+
+def _counter(model: Any) -> Callable[[Sequence[str]], list[int]]:
+    """Counts tokens of texts; words, for a model of which nothing is known."""
+    if isinstance(model, Ensemble):
+        return _counter(model.members[0].encoder)
+    if isinstance(model, StaticEncoder):
+        static: Any = model.model[0]
+
+        def bags(texts: Sequence[str]) -> list[int]:
+            found = static.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            return [max(len(each.ids), 1) for each in found]
+
+        return bags
+    if isinstance(model, Encoder):
+        return lambda texts: [len(row) for row in model.tokenize(texts, truncation=Truncation())]
+    return lambda texts: [len(text.split()) + 2 for text in texts]

@@ -1,0 +1,133 @@
+"""What the routes share: the workers, the queue, and one way to ask."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from tertium.serve.metrics import Metrics
+from tertium.serve.pool import Pool
+from tertium.serve.problems import Problem
+from tertium.serve.queue import Queue
+from tertium.serve.settings import Settings
+
+__all__ = ["About", "Answer", "Service"]
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+@dataclass(frozen=True)
+class About:
+    """What is served, under which name.
+
+    Attributes:
+        name: of the model, in requests and answers.
+        scale: of its scores.
+        dimension: of its vectors.
+        explains: whether it says which words made a score.
+        conditional: the same of the model that takes conditions, or None.
+        index: name of the index's model, number of texts and dimension, or None.
+    """
+
+    name: str
+    scale: tuple[float, float]
+    dimension: int
+    explains: bool
+    conditional: dict[str, Any] | None
+    index: dict[str, Any] | None
+
+
+class Service:
+    """One server.
+
+    Args:
+        settings: how it is set up.
+        pool: its workers.
+        metrics: its counters.
+    """
+
+    def __init__(self, settings: Settings, pool: Pool, metrics: Metrics) -> None:
+        self.settings = settings
+        self.pool = pool
+        self.metrics = metrics
+        self.queue = Queue(
+            requests=settings.queue_requests, size=settings.queue_bytes, metrics=metrics
+        )
+        self.reading = 0  # bodies that are on their way
+        self.stopping = False
+        self._about: About | None = None
+
+    @property
+    def about(self) -> About:
+        """What is served; known once a worker is ready."""
+        if self._about is None:
+            raise Problem(503, "loading", "The models are being loaded.")
+        return self._about
+
+    async def start(self) -> None:
+        """Start the workers and learn what they serve."""
+        found = await self.pool.start()
+        model, conditional, index = found["model"], found["conditional"], found["index"]
+        for other in (conditional, index):
+            if other is not None:
+                other["name"] = _short(other["name"])
+        self._about = About(
+            name=self.settings.served_name or _short(model["name"]),
+            scale=tuple(model["scale"]),
+            dimension=model["dimension"],
+            explains=model["explains"],
+            conditional=conditional,
+            index=index,
+        )
+
+    async def ask(self, request: Request, head: dict[str, Any], *, size: int) -> Answer:
+        """The worker's answer, unless the queue is full, time is up or the client goes away."""
+        left = request.state.arrived + self.settings.deadline - time.monotonic()
+        with self.queue.place(size):
+            pending = self.pool.ask(head)
+            gone = asyncio.ensure_future(_gone(request))
+            try:
+                await asyncio.wait(
+                    (pending.answer, gone),
+                    timeout=max(left, 0),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if pending.answer.done():
+                    return pending.answer.result()
+                raise self._unanswered(client_gone=gone.done())
+            finally:
+                if not pending.answer.done():
+                    self.pool.drop(pending)
+                    pending.answer.cancel()
+                gone.cancel()
+
+    def _unanswered(self, *, client_gone: bool) -> Problem:
+        if client_gone:
+            self.metrics.dropped.inc()
+            return Problem(499, "client_gone", "The client went away.")
+        if not self.pool.ready:
+            return Problem(503, "no_worker", "No worker is ready.", headers={"Retry-After": "10"})
+        self.metrics.refused.labels("deadline").inc()
+        return Problem(
+            504,
+            "deadline",
+            f"There was no answer within {self.settings.deadline:g} s. Send fewer texts, or try "
+            "again when the server is less busy.",
+        )
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _short(name: str) -> str:
+    """A name that tells no folders.
+
+    >>> _short("/models/my-model/"), _short("sts")
+    ('my-model', 'sts')
+    """
+    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name

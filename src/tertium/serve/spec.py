@@ -1,0 +1,51 @@
+"""What a worker must know to begin."""
+
+from dataclasses import dataclass
+
+from tertium.serve.settings import Settings
+
+__all__ = ["LOADER", "Spec", "spec_of"]
+
+LOADER = "tertium.inference.loading:load"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The models of a worker, and its limits.
+
+    Attributes:
+        model: gives vectors and scores pairs.
+        conditional: takes conditions, if there is one.
+        index: folder to search, if there is one.
+        engine: what runs the models.
+        threads: of this worker.
+        batch_tokens: what is run together.
+        max_tokens: of a request.
+        max_explained_words: of two texts together.
+        loader: ``module:function`` that gives a model by its name.
+    """
+
+    model: str
+    conditional: str | None = None
+    index: str | None = None
+    engine: str = "torch"
+    threads: int = 1
+    batch_tokens: int = 2048
+    max_tokens: int = 65_536
+    max_explained_words: int = 128
+    loader: str = LOADER
+
+
+def spec_of(settings: Settings, *, threads: int, loader: str = LOADER) -> Spec:
+    """What the settings say to a worker."""
+    return Spec(
+        model=settings.model,
+        conditional=settings.conditional_model,
+        index=None if settings.index is None else str(settings.index),
+        engine=settings.engine,
+        threads=threads,
+        batch_tokens=settings.batch_tokens,
+        max_tokens=settings.max_tokens,
+        max_explained_words=settings.max_explained_words,
+        loader=loader,
+    )

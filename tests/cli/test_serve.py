@@ -1,0 +1,60 @@
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tertium.cli import app
+from tertium.serve import run as running
+from tertium.serve.settings import Settings
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings that the server was started with; it is ready at once, and ends."""
+    found: list[Settings] = []
+
+    class About:
+        name = "sts"
+        scale = (0.0, 5.0)
+
+    class Service:
+        about = About()
+
+    def serve(settings: Settings, *, ready: Any) -> None:
+        found.append(settings)
+        ready("http://127.0.0.1:8080", Service())
+
+    monkeypatch.setattr(running, "serve", serve)
+    return found
+
+
+def test_flags_are_settings(asked: list[Settings]) -> None:
+    flags = "--model default --port 0 --no-page --cors-origin https://a.example --cors-origin"
+    ran = CliRunner().invoke(app, ["serve", *flags.split(), "https://b.example", "--deadline", "5"])
+    assert ran.exit_code == 0, ran.output
+    [settings] = asked
+    assert (settings.model, settings.port, settings.page, settings.deadline) == (
+        "default",
+        0,
+        False,
+        5.0,
+    )
+    assert settings.cors_origins == ("https://a.example", "https://b.example")
+    assert settings.max_inputs == 512 and settings.allowed_hosts == ()
+
+
+def test_json_tells_where_it_listens(asked: list[Settings]) -> None:
+    ran = CliRunner().invoke(app, ["serve", "--json"])
+    assert json.loads(ran.stdout) == {
+        "url": "http://127.0.0.1:8080",
+        "model": "sts",
+        "scale": [0.0, 5.0],
+    }
+
+
+def test_every_setting_has_its_flag() -> None:
+    ran = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"})
+    plural = {"cors_origins": "cors_origin", "allowed_hosts": "allowed_host"}
+    for name in Settings.model_fields:
+        assert f"--{plural.get(name, name).replace('_', '-')}" in ran.output

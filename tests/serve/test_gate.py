@@ -1,0 +1,83 @@
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.serve.here import awaited, running
+
+KEY = "a-key-0123456789"
+BODY = {"input": "a private text"}
+
+
+@awaited
+async def test_keys_are_asked_for_where_texts_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(KEY)
+    async with running(keys=file) as client:
+        for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {KEY}"}):
+            answer = await client.post("/v1/embeddings", json=BODY, headers=header)
+            assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
+            assert answer.json()["error"]["type"] == "authentication_error"
+        key = {"authorization": f"Bearer {KEY}"}
+        assert (await client.post("/v1/embeddings", json=BODY, headers=key)).status_code == 200
+        assert (await client.get("/metrics")).status_code == 401
+        assert (await client.get("/metrics", headers=key)).status_code == 200
+        for path in ("/healthz", "/readyz", "/", "/docs", "/openapi.json"):
+            assert (await client.get(path)).status_code == 200
+
+
+@awaited
+async def test_other_names_are_not_answered() -> None:
+    async with running() as client:
+        for host, status in (("localhost:80", 200), ("[::1]:80", 200), ("evil.example", 421)):
+            answer = await client.get("/healthz", headers={"host": host})
+            assert answer.status_code == status
+    async with running(allowed_hosts=["sts.example"]) as client:
+        assert (await client.get("/healthz", headers={"host": "STS.example"})).status_code == 200
+        assert (await client.get("/healthz")).status_code == 421
+
+
+@awaited
+async def test_pages_of_other_origins_may_call_only_if_they_are_named(tmp_path: Path) -> None:
+    origin = {"origin": "https://a.example"}
+    ask = {**origin, "access-control-request-method": "POST"}
+    async with running() as client:
+        answer = await client.post("/v1/embeddings", json=BODY, headers=origin)
+        assert "access-control-allow-origin" not in answer.headers
+        assert (await client.options("/v1/embeddings", headers=ask)).status_code == 405
+    file = tmp_path / "keys"
+    file.write_text(KEY)
+    async with running(cors_origins=["https://a.example"], keys=file) as client:
+        answer = await client.options("/v1/embeddings", headers=ask)
+        assert answer.headers["access-control-allow-origin"] == "https://a.example"
+        other = await client.options(
+            "/v1/embeddings", headers={**ask, "origin": "https://b.example"}
+        )
+        assert "access-control-allow-origin" not in other.headers
+
+
+@awaited
+async def test_answers_tell_browsers_what_they_may_do() -> None:
+    async with running() as client:
+        page = await client.get("/")
+        answer = await client.post("/v1/embeddings", json=BODY)
+    policy = page.headers["content-security-policy"]
+    assert "script-src 'self'" in policy and "unsafe" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@awaited
+async def test_texts_are_never_logged(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logging.getLogger("tertium.serve").propagate = True
+    caplog.set_level(logging.DEBUG)
+    async with running(access_log=True) as client:
+        await client.post("/v1/embeddings?private=1", json=BODY)
+        await client.post("/v1/embeddings", json={"input": "fail"})
+        await client.get("/private")
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("tertium")]
+    written = "\n".join([*ours, *capfd.readouterr()])
+    assert "POST /v1/embeddings 200" in written and "RuntimeError" in written
+    assert "private" not in written and "'fail'" not in written

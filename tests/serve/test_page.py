@@ -1,0 +1,222 @@
+"""The page in a real browser."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tertium.inference.search import TextIndex
+from tests.serve.fakes import FakeModel
+from tests.serve.live import Live, live
+
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+KEY = "a-key-0123456789"
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    folder = tmp_path_factory.mktemp("search") / "index"
+    TextIndex.build(folder, ["a cat", "a dog", "a bird"], FakeModel("hash"))
+    with live(conditional_model="respects", index=folder) as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1100, "height": 800})
+    context.set_default_timeout(60_000)
+    opened = context.new_page()
+    wrong: list[str] = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "console",
+        lambda message: wrong.append(message.text) if "Policy" in message.text else None,
+    )
+    yield opened
+    context.close()
+    assert not wrong
+
+
+def compare(page: Any, site: Live, a: str = "a cat sleeps", b: str = "a dog sleeps") -> None:
+    page.goto(site.url)
+    page.get_by_label("First text").fill(a)
+    page.get_by_label("Second text").fill(b)
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_selector("#words")
+
+
+def test_two_texts_are_compared_and_explained(page: Any, site: Live) -> None:
+    page.goto(site.url)
+    assert "Write two texts" in page.inner_text("#compare-result")
+    compare(page, site)
+    assert re.search(r"\d\.\d\d cosine", page.inner_text("#scores").replace("\n", " "))
+    assert page.locator("#words .words").count() == 2
+    assert page.locator("#words .plus").first.inner_text() == "a"
+    assert "Without “a” the score would be 0.20." in page.inner_text("#words")
+    assert page.locator("#alignment td").count() == 10  # nine, and the corner
+    assert "Score" in page.inner_text("#live")
+
+
+def test_any_number_of_respects(page: Any, site: Live) -> None:
+    page.goto(site.url)
+    page.get_by_label("First text").fill("a cat")
+    page.get_by_label("Second text").fill("a dog")
+    for number, respect in enumerate(["animal", "size", "noise made"], 1):
+        page.get_by_role("button", name="Add a respect").click()
+        page.get_by_label(f"Respect {number}", exact=True).fill(respect)
+    page.get_by_label("Remove respect 2").click()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_selector("#scores")
+    shown = page.inner_text("#scores")
+    assert "in: animal" in shown and "in: noise made" in shown and "in: size" not in shown
+    assert page.locator("#scores [role=meter]").count() == 3
+    assert "of 5" in shown
+    assert "does not say which words" in page.inner_text("#reasons")  # the fake cannot
+
+
+def test_many_texts_show_matrix_groups_and_duplicates(page: Any, site: Live) -> None:
+    page.goto(site.url)
+    page.get_by_role("tab", name="Many texts").click()
+    page.get_by_label("One text a line").fill("a cat\na dog\na cat\n\n  a bird ")
+    page.get_by_role("button", name="Show the matrix").click()
+    page.wait_for_selector("#matrix td")
+    assert page.locator("#matrix tbody tr").count() == 4
+    assert "Duplicates (1)" in page.inner_text("#duplicates")
+    assert "Groups (1)" in page.inner_text("#groups")
+    page.get_by_label("Groups from").fill("1")
+    page.get_by_label("Duplicates from").fill("0.5")
+    assert "Duplicates" in page.inner_text("#duplicates")
+    page.get_by_label("One text a line").fill("only one")
+    page.get_by_role("button", name="Show the matrix").click()
+    assert "two lines or more" in page.inner_text("#many-result")
+
+
+def test_the_index_is_searched(page: Any, site: Live) -> None:
+    page.goto(f"{site.url}/#search?q=a+dog")
+    page.wait_for_selector("#hits-list")
+    assert page.locator("#hits-list li").first.inner_text().split()[:3] == ["1.00", "a", "dog"]
+
+
+def test_errors_are_told_and_can_be_tried_again(page: Any, site: Live) -> None:
+    compare(page, site)
+    page.route("**/v1/similarity", lambda route: route.abort())
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_selector("[role=alert]")
+    assert "does not answer" in page.inner_text("[role=alert]")
+    page.unroute("**/v1/similarity")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector("#scores")
+    page.get_by_label("First text").fill("fail")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_selector("[role=alert]")
+    assert "The model failed on this text." in page.inner_text("[role=alert]")
+
+
+def test_the_keyboard_is_enough(page: Any, site: Live) -> None:
+    page.goto(site.url)
+    page.wait_for_selector("#served:not(:empty)")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "tab-compare":
+            break
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "tab-many"
+    page.keyboard.press("Home")
+    assert page.get_by_role("tab", name="Compare").get_attribute("aria-selected") == "true"
+    page.keyboard.press("Tab")
+    page.keyboard.type("a cat")
+    page.keyboard.press("Tab")
+    page.keyboard.type("a dog")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # adds a respect, and goes there
+    page.keyboard.type("the animal")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#scores")
+    assert "in: the animal" in page.inner_text("#scores")
+
+
+def test_a_link_holds_everything_and_the_server_does_not_see_it(page: Any, site: Live) -> None:
+    asked: list[str] = []
+    compare(page, site, a="a cat & a dog", b="50 % #")
+    link = page.url
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector("#scores")
+    assert page.get_by_label("First text").input_value() == "a cat & a dog"
+    assert page.get_by_label("Second text").input_value() == "50 % #"
+    assert not any("cat" in url.partition("#")[0] for url in asked)
+    assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_sideways_scrolling(browser: Any, site: Live, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    compare(page, site, a="a rather long sentence about a cat that sleeps", b="dog " * 12)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(246, 245, 241)" if scheme == "light" else "rgb(20, 25, 28)")
+    for name in ("Compare", "Many texts", "Search"):
+        page.get_by_role("tab", name=name).click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        sizes = page.evaluate(
+            "[...document.querySelectorAll('button')].filter((b) => b.offsetParent)"
+            ".map((b) => b.offsetHeight)"
+        )
+        assert min(sizes) >= 40
+    context.close()
+
+
+def test_a_key_is_asked_for_and_kept_in_memory(page: Any, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(KEY)
+    with live(keys=file) as site:
+        page.goto(site.url)
+        page.wait_for_selector("#key:visible")
+        page.keyboard.type(KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#served:not(:empty)")
+        assert "no model that takes conditions" in page.inner_text("#conditions")
+        page.get_by_role("tab", name="Search").click()
+        assert "tertium index build" in page.inner_text("#search-result")
+        assert page.evaluate("localStorage.length + document.cookie.length") == 0
+
+
+def test_the_page_of_the_interface_lists_every_path(page: Any, site: Live) -> None:
+    page.goto(f"{site.url}/docs")
+    page.wait_for_selector("section")
+    shown = page.inner_text("#paths")
+    for path in ("/v1/embeddings", "/v1/similarity", "/v1/search", "/healthz", "/metrics"):
+        assert path in shown

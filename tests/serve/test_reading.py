@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tertium
+from tertium.encoders import Encoder
+from tertium.encoders.encoder import Truncation
+from tertium.inference import Ensemble
+from tertium.inference.engines.static import distil_static
+from tertium.serve.reading import TextReader, TripleReader
+from tests.serve.fakes import FakeConditional, FakeModel
+
+TEXTS = ["the cat sleeps .", "a dog barks", "", "x " * 200, "a dog barks", "a " * 62, "b " * 63]
+
+
+@pytest.fixture(scope="module")
+def bert(tiny_bert: Path) -> Encoder:
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    return encoder
+
+
+def test_ids_give_what_texts_give(bert: Encoder) -> None:
+    ids = bert.tokenize(TEXTS, truncation=Truncation())
+    expected = bert.encode(TEXTS, truncation=Truncation())
+    assert np.allclose(bert.encode_ids(ids), expected, atol=1e-6)
+    assert np.allclose(bert.encode_ids(ids, token_budget=1), expected, atol=1e-5)
+    assert bert.encode_ids([]).shape == (0, bert.dimension)
+
+
+def test_an_encoder_reads_each_text_once(bert: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = TextReader(bert)
+    items = reader.read(TEXTS)
+    assert [item.tokens for item in items] == [6, 5, 2, 64, 5, 64, 64]
+    assert [item.cut for item in items] == [False, False, False, True, False, False, True]
+    expected = _encoded(bert)
+    monkeypatch.setattr(bert, "_tokenize", None)
+    assert np.allclose(reader.run(items), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ensemble", "static", "fake"])
+def test_other_models_are_given_the_texts(kind: str, bert: Encoder) -> None:
+    model = {
+        "ensemble": lambda: Ensemble([bert, bert]),
+        "static": lambda: distil_static(bert),
+        "fake": lambda: FakeModel("hash"),
+    }[kind]()
+    reader = TextReader(model)
+    items = reader.read(TEXTS)
+    assert all(item.tokens > 0 and item.ids is None for item in items)
+    assert np.allclose(reader.run(items), _encoded(model), atol=1e-6)
+
+
+def test_triples_count_all_their_texts() -> None:
+    reader = TripleReader(FakeConditional())
+    items = reader.read([("a b", "c", "d e f"), ("a", "b", "c")])
+    assert [item.tokens for item in items] == [12, 9]
+    assert reader.run(items).tolist() == [1.0, 2.0]
+
+
+def test_scores_of_vectors_are_scores_of_texts(bert: Encoder) -> None:
+    pairs = [("the cat sleeps .", "a dog barks"), ("x", "x")]
+    for model in (bert, Ensemble([bert, bert]), tertium.load("sts")):
+        rows = model.encode([text for pair in pairs for text in pair])
+        assert np.allclose(
+            model.score_vectors(rows[0::2], rows[1::2]), model.score(pairs), atol=1e-5
+        )
+
+
+def _encoded(model: Encoder | Ensemble | FakeModel) -> np.ndarray:
+    if isinstance(model, FakeModel):
+        return model.encode(TEXTS)
+    return model.encode(TEXTS, truncation=Truncation())

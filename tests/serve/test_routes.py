@@ -1,0 +1,220 @@
+import base64
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tertium.inference.search import TextIndex
+from tests.serve.fakes import FakeModel
+from tests.serve.here import Here, awaited, running
+
+TEXTS = ["a cat sleeps", "a dog barks", "", "a cat sleeps"]
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+async def post(client: Here, path: str, **body: Any) -> dict[str, Any]:
+    answer = await client.post(f"/v1/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def refused(client: Here, path: str, **body: Any) -> tuple[int, str, str | None]:
+    answer = await client.post(f"/v1/{path}", json=body)
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "code", "param"} and error["message"].endswith(".")
+    return answer.status_code, error["code"], error["param"]
+
+
+@awaited
+async def test_embeddings_are_those_of_the_model_at_length_1() -> None:
+    wanted = unit(FakeModel("hash").encode(TEXTS))
+    async with running() as client:
+        found = await post(client, "embeddings", input=TEXTS, model="hash", user="me", extra=1)
+        one = await post(client, "embeddings", input=TEXTS[0])
+        short = await post(client, "embeddings", input=TEXTS, dimensions=4)
+    assert [each["index"] for each in found["data"]] == [0, 1, 2, 3]
+    rows = np.array([each["embedding"] for each in found["data"]])
+    assert np.allclose(rows, wanted, atol=1e-6)
+    assert found["usage"] == {"prompt_tokens": 17, "total_tokens": 17} and not found["truncated"]
+    assert np.allclose(one["data"][0]["embedding"], wanted[0], atol=1e-6) and len(one["data"]) == 1
+    cut = np.array([each["embedding"] for each in short["data"]])
+    assert np.allclose(cut, unit(wanted[:, :4]), atol=1e-6)
+
+
+@awaited
+async def test_base64_holds_the_same_numbers() -> None:
+    async with running() as client:
+        plain = await post(client, "embeddings", input="a cat")
+        packed = await post(client, "embeddings", input="a cat", encoding_format="base64")
+    content = base64.b64decode(packed["data"][0]["embedding"])
+    numbers = struct.unpack(f"<{len(content) // 4}f", content)
+    assert np.allclose(numbers, plain["data"][0]["embedding"], atol=1e-7)
+
+
+@awaited
+async def test_similarity_is_the_models_score() -> None:
+    pairs = [["a cat", "a dog"], ["a cat", "a cat"], ["a dog", "a cat"]]
+    async with running(served_name="mine") as client:
+        found = await post(client, "similarity", pairs=pairs)
+    wanted = FakeModel("hash").score([(a, b) for a, b in pairs])
+    assert np.allclose(found["scores"], wanted, atol=1e-6)
+    assert found["scale"] == [-1.0, 1.0] and found["model"] == "mine"
+
+
+@awaited
+async def test_conditions_go_to_the_model_that_takes_them() -> None:
+    triple = ["a cat", "a dog", "the animal"]
+    async with running(conditional_model="respects") as client:
+        found = await post(client, "conditional", triples=[triple, [*triple[:2], "ab"]])
+        assert (found["scores"], found["scale"]) == ([1.0, 3.0], [1.0, 5.0])
+        assert await refused(client, "explain", a="a", b="b", on="c") == (
+            501,
+            "no_explanation",
+            None,
+        )
+    async with running() as client:
+        answer = await client.post("/v1/conditional", json={"triples": [triple]})
+        assert (
+            answer.status_code == 503 and "--conditional-model" in answer.json()["error"]["message"]
+        )
+
+
+@awaited
+async def test_explanations_are_the_librarys() -> None:
+    async with running() as client:
+        found = await post(client, "explain", a="a cat", b="a dog")
+        assert [each["word"] for each in found["texts"][1]["words"]] == ["a", "dog"]
+        assert found["model"] == "hash" and found["alignment"][0] == [1.0, 0.2]
+        many = "word " * 129
+        assert await refused(client, "explain", a=many, b="a") == (413, "too_many_words", None)
+    async with running(model="mute") as client:
+        assert await refused(client, "explain", a="a", b="b") == (501, "no_explanation", None)
+
+
+@awaited
+async def test_search_finds_what_is_added_meanwhile(tmp_path: Path) -> None:
+    index = TextIndex.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("hash"))
+    async with running(index=tmp_path / "index") as client:
+        found = await post(client, "search", query=["a dog", "a cat"], k=1)
+        assert [hits[0]["text"] for hits in found["results"]] == ["a dog", "a cat"]
+        assert found["results"][0][0]["id"] == "2"
+        index.add(["a bird"])
+        found = await post(client, "search", query="a bird", k=5, threshold=0.9)
+        assert [hit["text"] for hit in found["results"][0]] == ["a bird"]
+        assert await refused(client, "search", query="a", k=101) == (400, "too_many_hits", "k")
+
+
+@awaited
+async def test_an_index_brings_its_own_model(tmp_path: Path) -> None:
+    TextIndex.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("other"))
+    async with running(index=tmp_path / "index") as client:
+        found = await post(client, "search", query="a dog", k=1)
+        assert found["model"] == "other" and found["results"][0][0]["text"] == "a dog"
+        listed = (await client.get("/v1/models")).json()["data"]
+    assert [(each["id"], each["answers"], each["texts"]) for each in listed] == [
+        ("hash", ["embeddings", "similarity", "explain"], None),
+        ("other", ["search"], 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "wanted"),
+    [
+        ("embeddings", {}, (400, "invalid_request", "input")),
+        ("embeddings", {"input": []}, (400, "invalid_request", "input")),
+        ("embeddings", {"input": [1, 2]}, (400, "token_array", "input")),
+        ("embeddings", {"input": [[1], [2]]}, (400, "token_array", "input")),
+        ("embeddings", {"input": ["a", 1]}, (400, "invalid_request", "input.1")),
+        ("embeddings", {"input": "a", "dimensions": 0}, (400, "invalid_request", "dimensions")),
+        (
+            "embeddings",
+            {"input": "a", "dimensions": 17},
+            (400, "too_many_dimensions", "dimensions"),
+        ),
+        ("embeddings", {"input": "a", "model": "gpt"}, (404, "model_not_found", "model")),
+        ("embeddings", {"input": ["a"] * 9}, (413, "too_many_inputs", "input")),
+        ("embeddings", {"input": "a " * 99}, (413, "too_many_tokens", None)),
+        ("similarity", {"pairs": [["a"]]}, (400, "invalid_request", "pairs.0")),
+        ("similarity", {"pairs": [["a", "b", "c"]]}, (400, "invalid_request", "pairs.0")),
+        ("similarity", {"pairs": [["a", "b"]], "pear": 1}, (400, "invalid_request", "pear")),
+        ("search", {"query": "a"}, (503, "no_index", None)),
+        ("embeddings", {"input": "fail"}, (500, "failed", None)),
+    ],
+)
+def test_refusals_have_one_shape(
+    path: str, body: dict[str, Any], wanted: tuple[int, str, str | None]
+) -> None:
+    @awaited
+    async def test() -> None:
+        async with running(max_inputs=8, max_tokens=64) as client:
+            status, code, param = await refused(client, path, **body)
+            assert (status, code) == wanted[:2]
+            assert wanted[2] is None or (param or "").startswith(wanted[2].split(".")[0])
+
+    test()
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "wanted"),
+    [
+        (b"{", "application/json", (400, "invalid_json")),
+        (b"", "application/json", (400, "invalid_json")),
+        (b'{"input": "\xff\xfe"}', "application/json", (400, "invalid_json")),
+        (b'{"input": "\\ud800"}', "application/json", (400, "invalid_json")),
+        (b"[1]", "application/json", (400, "invalid_request")),
+        (b"[" * 100_000, "application/json", (400, "invalid_json")),
+        (b'{"input": "a"}', "text/plain", (415, "not_json")),
+        (b"a=b", "application/x-www-form-urlencoded", (415, "not_json")),
+        (b'{"input": "%s"}' % (b"a" * 10_000_000), "application/json", (413, "body_too_large")),
+    ],
+)
+def test_bodies_that_are_none(content: bytes, kind: str, wanted: tuple[int, str]) -> None:
+    @awaited
+    async def test() -> None:
+        async with running() as client:
+            headers = {"content-type": kind}
+            answer = await client.post("/v1/embeddings", content=content, headers=headers)
+            assert (answer.status_code, answer.json()["error"]["code"]) == wanted
+
+            async def parts() -> Any:  # the length is not told
+                yield content
+
+            answer = await client.post("/v1/embeddings", content=parts(), headers=headers)
+            assert (answer.status_code, answer.json()["error"]["code"]) == wanted
+
+    test()
+
+
+@awaited
+async def test_paths_and_methods_that_do_not_exist() -> None:
+    async with running() as client:
+        for answer, wanted in (
+            (await client.get("/v2/embeddings"), (404, "not_found")),
+            (await client.get("/v1/embeddings"), (405, "method_not_allowed")),
+            (await client.get("/assets/..%2fapp.py"), (404, "not_found")),
+            (await client.get("/assets/index.html"), (404, "not_found")),
+        ):
+            assert (answer.status_code, answer.json()["error"]["code"]) == wanted
+        assert (await client.get("/v1/embeddings")).headers["allow"] == "POST"
+
+
+@awaited
+async def test_health_and_counters() -> None:
+    async with running() as client:
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        assert (await client.get("/readyz")).json() == {"status": "ok"}
+        await post(client, "embeddings", input=["a cat", "a dog"])
+        await client.get("/secret-name")
+        text = (await client.get("/metrics")).text
+        client.service.stopping = True
+        assert (await client.get("/readyz")).status_code == 503
+    assert 'tertium_requests_total{route="/v1/embeddings",status="200"} 1.0' in text
+    assert 'tertium_requests_total{route="other",status="404"} 1.0' in text
+    assert "tertium_tokens_total 8.0" in text and "tertium_workers_ready 1.0" in text
+    assert "secret-name" not in text and "cat" not in text
