@@ -165,6 +165,7 @@ def test_runs_of_other_lengths_are_not_taken_for_these(
         ({"recipes": ["simcse-minilm"]}, "8 sentences do not fill simcse-minilm's batch of 64"),
         ({"sizes": [24, 24]}, "every recipe and every size once"),
         ({"sizes": [24, 0]}, "0 sentences do not fill"),
+        ({"sizes": [24, 61]}, "plain.yaml has 60 different sentences, not 61: give smaller"),
         ({"recipes": ["simcse-minilm"] * 2, "sizes": [64]}, "every recipe and every size once"),
     ],
 )

@@ -10,9 +10,11 @@ from typing import Any
 
 import yaml
 
+from tertium.data import benchmarks
 from tertium.errors import TertiumError
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
+from tertium.recipes.examples import load_examples
 from tertium.recipes.files import read_recipe
 from tertium.recipes.sweep import Sweep, Variant, run_all
 
@@ -97,6 +99,7 @@ def run_low_shot(
         seeds=tuple(range(1, seeds + 1)),
     )
     _check_steps(sweep, output, steps)
+    _check_sentences(recipes, max(sizes), data)
     found = run_all(sweep, output, data=data, jobs=jobs, say=say)
     averages: dict[str, dict[int, list[float]]] = {}
     subsets: dict[int, list[str]] = {}
@@ -130,6 +133,23 @@ def _check(recipes: Sequence[str], sizes: Sequence[int]) -> None:
     names = {Path(recipe).name for recipe in recipes}
     if len(set(sizes)) < len(sizes) or len(names) < len(recipes):
         raise TertiumError("Give every recipe and every size once.")
+
+
+def _check_sentences(recipes: Sequence[str], most: int, data: Path | None) -> None:
+    """There must be as many sentences as the largest run takes."""
+    folder = benchmarks.find_folder(data)
+    counted: dict[object, int] = {}
+    for recipe in recipes:
+        stage = read_recipe(recipe, overrides=[f"stages.0.data.limit={most}"])[0].stages[0]
+        sources = stage.data.sources
+        if sources not in counted:
+            found = load_examples(stage, folder=folder)
+            counted[sources] = len(found.examples) + len(found.held_out)
+        if counted[sources] < most:
+            raise TertiumError(
+                f"{recipe} has {counted[sources]:,} different sentences, not {most:,}: give "
+                "smaller --sizes."
+            )
 
 
 def _check_steps(sweep: Sweep, output: Path, steps: int) -> None:
