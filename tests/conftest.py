@@ -68,8 +68,11 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first, so that a simple mistake shows within seconds."""
-    order = ("golden", "integration", "data", "slow")
+    """Fast tests first, so that a simple mistake shows within seconds.
+
+    Of the others the longest come first, so that no process waits for another at the end.
+    """
+    order = ("golden", "slow", "data", "integration")
     items.sort(
         key=lambda item: max((order.index(m) + 1 for m in order if m in item.keywords), default=0)
     )

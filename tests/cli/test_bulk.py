@@ -4,8 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import tertium
 from tertium.data import samples
 from tertium.inference.bulk import iter_scores, read_vectors
 from tests.cli.conftest import Run
+from tests.forking import fork_command
 from tests.inference.bulk.stubs import contents
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -139,16 +138,6 @@ def test_user_errors_leave_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.tsv", "texts.txt"]
 
 
-def begin(*arguments: object) -> subprocess.Popen[str]:
-    """The command as a terminal starts it: a group of processes of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tertium", *map(str, arguments)],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def wait_for(folder: Path, parts: int) -> None:
     for _ in range(30_000):
         if len(list(folder.glob("part-*"))) >= parts:
@@ -178,19 +167,19 @@ def test_interrupted_then_killed_then_whole(run: Run, tiny_bert: Path, tmp_path:
     texts.write_text("".join(" ".join(row) + "\n" for row in rows))  # some seconds of work
     output, whole = tmp_path / "out", tmp_path / "whole"
     command = ("encode", texts, "-m", tiny_bert, "--workers", 2, "--shard-rows", 100)
-    with begin(*command, "-o", output) as process:
-        wait_for(output, 2)
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=300)
-    assert process.returncode == 130, errors
-    assert errors == "finished shards are kept: the same command goes on from here\n"
+    process = fork_command(*command, "-o", output, errors=tmp_path / "errors.txt")
+    wait_for(output, 2)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait() == 130, process.errors.read_text()
+    told = "finished shards are kept: the same command goes on from here\n"
+    assert process.errors.read_text() == told
     assert group_is_gone(process.pid)
     assert [path.name for path in output.glob(".*")] == [".lock"]
     kept = len(list(output.glob("part-*")))
-    with begin(*command, "-o", output) as process:
-        wait_for(output, kept + 2)
-        process.kill()
-        process.communicate(timeout=300)
+    process = fork_command(*command, "-o", output, errors=tmp_path / "errors.txt")
+    wait_for(output, kept + 2)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
     assert group_is_gone(process.pid)  # workers do not outlive the one that began them
     left = len(list(output.glob("part-*")))
     assert kept < left < 80

@@ -1,8 +1,5 @@
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from safetensors.torch import load_file
 import tertium
 from tests.cli.conftest import Run
 from tests.fakes import tiny_model
+from tests.forking import fork_command
 from tests.recipes.toys import toy_text_file
 
 pytestmark = pytest.mark.integration
@@ -94,27 +92,21 @@ def test_mistakes_leave_nothing_behind(
 
 @pytest.mark.slow
 def test_a_killed_command_resumes(tiny_bert: Path, texts: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tertium", "distil", tiny_bert, "--student", tiny_bert]
-    command += ["--texts", texts, "--steps", 60, "--batch-size", 8, "--learning-rate", 0.001]
-    command += ["--set", "stages.distil.select=null", "--no-evaluation"]
+    command = ["distil", tiny_bert, "--student", tiny_bert, "--texts", texts, "--steps", 60]
+    command += ["--batch-size", 8, "--learning-rate", 0.001, "--no-evaluation"]
+    command += ["--set", "stages.distil.select=null"]
     command += ["--set", "stages.distil.train.checkpoint_every=5"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-    def words(*more: object) -> list[str]:
-        return [str(word) for word in (*command, *more)]
-
-    killed = subprocess.Popen(
-        words("-o", tmp_path / "killed"), env=environment, stderr=subprocess.DEVNULL
-    )
+    errors = tmp_path / "errors.txt"
+    killed = fork_command(*command, "-o", tmp_path / "killed", errors=errors)
     stage = tmp_path / "killed" / "run" / "0-distil"
     until = time.monotonic() + 100
     while not list(stage.glob("checkpoint-*/complete")) and time.monotonic() < until:
         time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL, errors.read_text()
     assert (stage / "teacher.npy").exists() and not (stage / "finished.json").exists()
     for folder, more in (("killed", ["--resume"]), ("whole", [])):
-        whole = words("-o", tmp_path / folder, *more)
-        subprocess.run(whole, env=environment, check=True, capture_output=True, timeout=200)
+        again = fork_command(*command, "-o", tmp_path / folder, *more, errors=errors)
+        assert again.wait() == 0, errors.read_text()
     one, two = (load_file(tmp_path / f / "model.safetensors") for f in ("killed", "whole"))
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -108,8 +108,8 @@ def test_tuning(run: Run, model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["onnx", "openvino-int8"])
-def test_engines_need_no_network(engine: str, run: Run, model: Path) -> None:
+def test_an_engine_needs_no_network(run: Run, model: Path) -> None:
+    engine = "openvino-int8"  # the one whose maker counts its users
     assert run("export", model, "--engine", engine, "--no-evaluation").code == 0
     command = ("compare", "a", "b", "--model", str(model), "--engine", engine, "--json")
     ran = subprocess.run(

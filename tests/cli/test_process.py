@@ -67,15 +67,12 @@ def test_the_block_blocks(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("model", "scale"), [(None, [0.0, 5.0]), ("default", [-1.0, 1.0])])
-def test_compare_needs_no_network(model: str | None, scale: list[float]) -> None:
-    chosen = [] if model is None else ["--model", model]
-    texts = ("A cat sleeps.", "A kitten is napping.")
-    ran = start("-c", BLOCKED, "compare", *texts, "--json", *chosen)
+def test_compare_needs_no_network() -> None:
+    ran = start("-c", BLOCKED, "compare", "A cat sleeps.", "A kitten is napping.", "--json")
     assert (ran.returncode, ran.stderr) == (0, "")
     (pair,) = json.loads(ran.stdout)["pairs"]
-    assert pair["scale"] == scale
-    assert 0.6 * scale[1] < pair["score"] < 0.8 * scale[1]
+    assert pair["scale"] == [0.0, 5.0]
+    assert 3 < pair["score"] < 4
 
 
 def test_evaluate_needs_no_network(tiny_bert: Path, small_data: Path) -> None:

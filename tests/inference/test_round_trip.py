@@ -1,7 +1,5 @@
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from tertium.encoders.translator import Translator
 from tertium.errors import TertiumError
 from tertium.inference import round_trip as module
 from tertium.inference.round_trip import round_trip
+from tests.forking import fork_command
 from tests.training.toys import StoppedError, toy_texts
 from tests.translators import tiny_marian, tiny_nllb
 
@@ -195,21 +194,19 @@ def test_a_file_of_unknown_origin_is_not_overwritten(
 def test_a_killed_command_goes_on(models: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(LINES * 25) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "tertium", "rtt", str(texts), "--pivot", "de", "--json"]
-    command += ["--to", str(models / "en-{pivot}"), "--from", str(models / "{pivot}-en")]
-    command += ["--max-length", "16", "--beams", "1"]
-    killed = subprocess.Popen([*command, "-o", str(tmp_path / "killed")], stderr=subprocess.DEVNULL)
+    command = ["rtt", texts, "--pivot", "de", "--max-length", 16, "--beams", 1]
+    command += ["--to", models / "en-{pivot}", "--from", models / "{pivot}-en"]
+    errors = tmp_path / "errors.txt"
+    killed = fork_command(*command, "-o", tmp_path / "killed", errors=errors)
     part = tmp_path / "killed" / "de.txt.part"
     until = time.monotonic() + 100
     while not (part.exists() and part.stat().st_size) and time.monotonic() < until:
         time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL, errors.read_text()
     assert part.exists() and not part.with_suffix("").exists()
     for folder in ("killed", "whole"):
-        done = subprocess.run(
-            [*command, "-o", str(tmp_path / folder)], capture_output=True, check=True, timeout=200
-        )
-        assert json.loads(done.stdout)["pivots"][0]["texts"] == 300
+        again = fork_command(*command, "-o", tmp_path / folder, errors=errors)
+        assert again.wait() == 0, errors.read_text()
     one, two = (tmp_path / folder / "de.txt" for folder in ("killed", "whole"))
     assert one.read_bytes() == two.read_bytes()
