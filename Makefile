@@ -1,7 +1,7 @@
 # The first `make demo` or `make test` sets everything up in .venv; later ones start at once.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint bench clean
 
@@ -9,7 +9,8 @@ demo: .venv/core.done
 	$(BIN)/python examples/tour.py
 
 test: .venv/dev.done
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	@$(BIN)/python -m compileall -q src tests  # many tests start processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .
