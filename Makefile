@@ -2,15 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-all lint bench clean
 
 demo: .venv/core.done
 	$(BIN)/python examples/tour.py
 
 test: .venv/dev.done
 	@$(BIN)/python -m compileall -q src tests  # many tests start processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
+	$(PYTEST) -m "not long"
+
+test-all: .venv/dev.done
+	$(PYTEST)
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .

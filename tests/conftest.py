@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Of the others the longest come first, so that no process waits for another at the end.
     """
-    order = ("golden", "slow", "data", "integration")
+    order = ("golden", "long", "slow", "data", "integration")
     items.sort(
         key=lambda item: max((order.index(m) + 1 for m in order if m in item.keywords), default=0)
     )

@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 

@@ -20,7 +20,7 @@ from tests.inference.bulk.stubs import LOADER, job
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "tests"}  # or Ray keeps one at home
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_job_on_ray_survives_the_loss_of_an_actor(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs tertium[cluster]")

@@ -143,7 +143,7 @@ def race(folder: Path, cache: Path, start: "multiprocessing.synchronize.Barrier"
 
 
 @pytest.mark.integration
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_exporters_at_once(flat_bert: Path, own_cache: Path) -> None:
     own_cache.mkdir()
     context = multiprocessing.get_context("spawn")
