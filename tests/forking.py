@@ -1,4 +1,4 @@
-"""A command in a process of its own, at once: a fork of this one, which has loaded everything."""
+"""What runs in a process of its own, at once: a fork of this one, which has loaded everything."""
 
 import os
 import signal
@@ -6,8 +6,12 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
+from accelerate.state import AcceleratorState
 
 from tertium.cli import main
 
@@ -16,7 +20,7 @@ _QUIET = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, Resource
 
 @dataclass(frozen=True)
 class Forked:
-    """A command that runs, the first of a group of processes.
+    """A process that runs, the first of a group.
 
     Attributes:
         pid: of the process and of the group.
@@ -28,6 +32,14 @@ class Forked:
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
+
+    def kill_when(self, happened: Callable[[], object], seconds: float = 100) -> None:
+        """Kill it as soon as that is so, and see that it was still running."""
+        until = time.monotonic() + seconds
+        while not happened() and time.monotonic() < until:
+            time.sleep(0.01)
+        self.kill()
+        assert self.wait() == -signal.SIGKILL, self.errors.read_text()
 
     def wait(self, seconds: float = 200) -> int:
         """The exit code, or minus the signal that ended it."""
@@ -41,8 +53,8 @@ class Forked:
         raise AssertionError(f"no end after {seconds} s: {self.errors.read_text()}")
 
 
-def fork_command(*arguments: object, errors: Path) -> Forked:
-    """Start the command as a terminal does: a group of processes of its own."""
+def fork(run: Callable[[], object], *, errors: Path, **environment: str) -> Forked:
+    """Start the function as a terminal does a command: a group of processes of its own."""
     pid = os.fork()
     if pid:
         return Forked(pid, errors)
@@ -58,8 +70,12 @@ def fork_command(*arguments: object, errors: Path) -> Forked:
         warnings.simplefilter("default")
         for category in _QUIET:
             warnings.simplefilter("ignore", category)
-        sys.argv = ["tertium", *map(str, arguments)]
-        main()
+        os.environ.update(environment)
+        torch.set_num_threads(1)
+        AcceleratorState._reset_state(
+            reset_partial_state=True
+        )  # what this one found does not count
+        run()
         code = 0
     except SystemExit as stop:
         code = stop.code or 0
@@ -68,3 +84,13 @@ def fork_command(*arguments: object, errors: Path) -> Forked:
     finally:
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)
+
+
+def fork_command(*arguments: object, errors: Path) -> Forked:
+    """The same with a command of ours."""
+
+    def run() -> None:
+        sys.argv = ["tertium", *map(str, arguments)]
+        main()
+
+    return fork(run, errors=errors)

@@ -1,6 +1,4 @@
 import json
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -199,11 +197,7 @@ def test_a_killed_command_goes_on(models: Path, tmp_path: Path) -> None:
     errors = tmp_path / "errors.txt"
     killed = fork_command(*command, "-o", tmp_path / "killed", errors=errors)
     part = tmp_path / "killed" / "de.txt.part"
-    until = time.monotonic() + 100
-    while not (part.exists() and part.stat().st_size) and time.monotonic() < until:
-        time.sleep(0.01)
-    killed.kill()
-    assert killed.wait() == -signal.SIGKILL, errors.read_text()
+    killed.kill_when(lambda: part.exists() and part.stat().st_size)
     assert part.exists() and not part.with_suffix("").exists()
     for folder in ("killed", "whole"):
         again = fork_command(*command, "-o", tmp_path / folder, errors=errors)

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from tertium.training.gather import gather_views
 from tertium.types import Encoded, ViewPair
-from tests.training.processes import start_two
+from tests.training.processes import by_two
 from tests.training.toys import gathered
 
 
@@ -20,16 +20,9 @@ def test_a_single_process_keeps_its_views() -> None:
 
 @pytest.mark.integration
 def test_two_processes_are_one_on_the_joined_batch(tiny_bert: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
-    two.mkdir()
-    processes = start_two("gathered", tiny_bert, two)
-    gathered(tiny_bert, one)
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    folders = by_two(gathered, tiny_bert, tmp_path)
     for name in ("info_nce", "nt_xent"):
-        expected, found = (load_file(folder / f"{name}.safetensors") for folder in (one, two))
+        expected, found = (load_file(folder / f"{name}.safetensors") for folder in folders)
         assert found.keys() == expected.keys() and len(expected) > 20
         for key, tensor in expected.items():
             assert_close(found[key], tensor, atol=1e-5, rtol=1e-4, msg=f"{name}: {key}")

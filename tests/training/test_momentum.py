@@ -20,7 +20,7 @@ from tertium.training.examples import Collator
 from tertium.training.momentum import MomentumQueue
 from tertium.training.stage import StageTrainer, last_checkpoint
 from tertium.types import Tokens
-from tests.training.processes import start_two
+from tests.training.processes import by_two
 from tests.training.toys import (
     RESUMABLE,
     StoppedError,
@@ -289,14 +289,7 @@ def test_resuming_ends_in_the_same_weights_and_queue(
 def test_all_processes_have_the_queue_of_the_joined_batches(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
-    two.mkdir()
-    processes = start_two("queued", tiny_bert, two)
-    queued(tiny_bert, one)
-    for process in processes:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
+    one, two = by_two(queued, tiny_bert, tmp_path)
     expected = load_file(one / "queue-0.safetensors")
     first, second = (load_file(two / f"queue-{rank}.safetensors") for rank in (0, 1))
     assert first.keys() == second.keys() == expected.keys()

@@ -14,13 +14,15 @@ from tertium.objectives.base import NonFiniteLossError
 from tertium.training import Schedule, TrainingModule, train_stage
 from tertium.training.health import CollapseError, Measurement
 from tertium.training.stage import StageTrainer, _at_least_one_evaluation, last_checkpoint
-from tests.training.processes import start, start_two
+from tests.forking import fork
+from tests.training.processes import by_two
 from tests.training.toys import (
     HEALTHY,
     RESUMABLE,
     StoppedError,
     contrastive_module,
     distributed,
+    killed,
     selection,
     stop_at,
     stopped,
@@ -371,22 +373,15 @@ def test_no_checkpoint_is_a_fresh_start(tmp_path: Path) -> None:
 def test_a_killed_process_is_resumed(
     tiny_bert: Path, tmp_path: Path, uninterrupted: dict[str, Tensor]
 ) -> None:
-    with start("killed", tiny_bert, tmp_path, "--at", 7) as process:
-        _, errors = process.communicate(timeout=120)
-    assert process.returncode == -signal.SIGKILL, errors
+    process = fork(lambda: killed(tiny_bert, tmp_path, at=7), errors=tmp_path / "errors.txt")
+    assert process.wait() == -signal.SIGKILL, process.errors.read_text()
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-2"
     assert same(resumable(tiny_bert, tmp_path, resume=True), uninterrupted)
 
 
 @pytest.mark.integration
 def test_two_processes_are_one_on_the_joined_batch(tiny_bert: Path, tmp_path: Path) -> None:
-    (tmp_path / "two").mkdir()
-    (tmp_path / "one").mkdir()
-    processes = start_two("distributed", tiny_bert, tmp_path / "two")
-    distributed(tiny_bert, tmp_path / "one")
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    by_two(distributed, tiny_bert, tmp_path)
     for name in ("losses", "gradients", "whole"):
         one, two = (load_file(tmp_path / n / f"{name}.safetensors") for n in ("one", "two"))
         assert one.keys() == two.keys() and one

@@ -13,7 +13,7 @@ from tertium.training import Schedule, train_stage
 from tertium.training.twins import encode_towers, toss
 from tertium.types import Crossing, Pooling, Tokens
 from tests.encoders.test_towers import TEXTS, loaded, other_weights
-from tests.training.processes import start_two
+from tests.training.processes import by_two
 from tests.training.toys import (
     StoppedError,
     contrastive_module,
@@ -94,15 +94,8 @@ def test_a_run_that_was_stopped_ends_like_one_that_was_not(
 
 @pytest.mark.integration
 def test_two_processes_toss_one_coin_and_are_one(twin_folder: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
-    two.mkdir()
-    processes = start_two("towers", twin_folder, two)
-    towers_together(twin_folder, one)
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-    expected, found = (load_file(folder / "towers.safetensors") for folder in (one, two))
+    folders = by_two(towers_together, twin_folder, tmp_path)
+    expected, found = (load_file(folder / "towers.safetensors") for folder in folders)
     assert found.keys() == expected.keys() and len(expected) > 20
     for key, tensor in expected.items():
         assert_close(found[key], tensor, atol=1e-5, rtol=1e-4, msg=key)

@@ -1,6 +1,5 @@
 """A toy problem that a tiny model learns in a few steps, in this process or in one of its own."""
 
-import argparse
 import os
 import random
 import signal
@@ -276,29 +275,8 @@ def towers_together(model: Path, output: Path) -> None:
         torch.distributed.destroy_process_group()
 
 
-TOGETHER = {
-    "distributed": distributed,
-    "gathered": gathered,
-    "queued": queued,
-    "towers": towers_together,
-}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=[*TOGETHER, "killed"])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--at", type=int, default=0)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    if given.what != "killed":
-        TOGETHER[given.what](given.model, given.output)
-        return
-    module = toy_module(given.model)
-    stop_at(module, given.at, die)
-    train_stage(module, toy_examples(), RESUMABLE, given.output, select=selection(module))
-
-
-if __name__ == "__main__":
-    main()
+def killed(model: Path, output: Path, *, at: int) -> None:
+    """Ends with the process, in that step."""
+    module = toy_module(model)
+    stop_at(module, at, die)
+    train_stage(module, toy_examples(), RESUMABLE, output, select=selection(module))
