@@ -80,3 +80,10 @@ def test_what_cannot_be_measured_is_said(tiny_bert: Path, tmp_path: Path) -> Non
     deep = loaded(tiny_model(tmp_path / "deep", layers=2))
     with pytest.raises(TertiumError, match="differ in depth"):
         inspect_encoders([encoder, deep], texts=TEXTS)
+
+
+def test_cut_texts_are_told_once(tiny_bert: Path) -> None:
+    long = [" ".join(["cat"] * 600)] * 40 + [" ".join(["dog"] * 600)] * 40  # several batches
+    with pytest.warns(UserWarning, match="only the beginning was read") as told:
+        layer_energies(loaded(tiny_bert), long)
+    assert len(told) == 1

@@ -12,7 +12,7 @@ from torch import Tensor
 from tertium.encoders import Encoder
 from tertium.encoders.batching import chunks
 from tertium.encoders.cross_attention import encoder_layers
-from tertium.encoders.encoder import evaluating
+from tertium.encoders.encoder import Truncation, evaluating
 from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 from tertium.functional.cost import encoder_macs
@@ -103,13 +103,14 @@ def layer_energies(
     backbones = _backbones(encoder)
     ordered = sorted(texts, key=len)
     found: list[Tensor] = []
+    truncation = Truncation()
     with (
         torch.inference_mode(),
         evaluating(encoder.model),
         bar(total=len(texts), label="CLS energy", unit="text", show=progress) as shown,
     ):
         for batch in chunks(ordered, _BATCH):
-            features = encoder.features(batch)
+            features = encoder.features(batch, truncation=truncation)
             towers = []
             for backbone in backbones:
                 with _contexts(backbone) as contexts:
@@ -118,6 +119,7 @@ def layer_energies(
                 towers.append(torch.stack([cls_energy(context, mask) for context in contexts]))
             found.append(torch.stack(towers).mean(dim=0))
             shown.update(len(batch))
+    truncation.report()
     return torch.cat(found, dim=1).mean(dim=1)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from tertium.analysis.drawing import COLOURS, MARKERS, blank_figure
 from tertium.encoders import Encoder
 from tertium.encoders.batching import chunks
+from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError
 from tertium.progress import bar
 from tertium.types import Tokens
@@ -77,9 +78,10 @@ def attention_sinks(
     roles = tuple(Role)
     received: list[Tensor] = []
     shares: list[Tensor] = []
+    truncation = Truncation()
     with bar(total=len(texts), label="attention", unit="text", show=progress) as shown:
         for batch in chunks(sorted(texts, key=len), _BATCH):
-            features = encoder.features(batch)
+            features = encoder.features(batch, truncation=truncation)
             ids, mask = features["input_ids"], features["attention_mask"]
             maps = encoder.attention(Tokens(ids, mask)).mean(dim=2)  # [l, n, t, t]
             real = mask.to(maps.dtype)
@@ -90,6 +92,7 @@ def attention_sinks(
             received.append(torch.einsum("lnk,nkr->nlr", per_token, member).cpu())
             shares.append((member.sum(dim=1) / real.sum(dim=1, keepdim=True)).cpu())
             shown.update(len(batch))
+    truncation.report()
     return Sinks(roles, torch.cat(received).mean(dim=0), torch.cat(shares).mean(dim=0))
 
 

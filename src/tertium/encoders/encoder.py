@@ -418,11 +418,19 @@ class Encoder(Explains):
         budget = self._default_budget() if token_budget is None else token_budget
         return self._rows(ids, prompt=self.prompt, budget=budget, progress=False).cpu().numpy()
 
-    def features(self, texts: Sequence[str]) -> dict[str, Tensor]:
-        """Token ids and masks of a batch, padded, on the model's device."""
-        truncation = Truncation()
-        ids = self._tokenize(_checked(texts), truncation)
-        truncation.report()
+    def features(
+        self, texts: Sequence[str], *, truncation: Truncation | None = None
+    ) -> dict[str, Tensor]:
+        """Token ids and masks of a batch, padded, on the model's device.
+
+        Args:
+            texts: the batch.
+            truncation: count cut texts here instead of warning, for a report over several calls.
+        """
+        counted = Truncation() if truncation is None else truncation
+        ids = self._tokenize(_checked(texts), counted)
+        if truncation is None:
+            counted.report()
         return self._padded(ids, range(len(ids)))
 
     def forward(

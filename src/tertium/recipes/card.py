@@ -98,5 +98,6 @@ def _use(recipe: Recipe) -> list[str]:
         'model.score([("one text", "another")])',
         "```",
         "",
-        "As an embedder it also loads with plain `SentenceTransformer(path)`.",
+        "As an embedder it also loads with plain `SentenceTransformer(path)`"
+        + (", after `import tertium`." if recipe.encoder.towers == 2 else "."),
     ]

@@ -10,7 +10,7 @@ from tertium.analysis import (
     sink_figure,
 )
 from tertium.report.look import PartLook
-from tertium.report.parts import Block, Drawn, Section
+from tertium.report.parts import Block, Drawn, Section, rounded
 from tertium.report.study import Study
 
 __all__ = ["attention_section", "dropped_section", "views_section"]
@@ -41,7 +41,7 @@ def attention_section(studies: Sequence[Study], sentence: str, texts: int) -> Se
             )
             numbers["maps"][part.label] = {
                 "tokens": list(part.maps.tokens),
-                "layers": [[_rounded(row) for row in layer] for layer in part.maps.maps.tolist()],
+                "layers": [[rounded(row) for row in layer] for layer in part.maps.maps.tolist()],
             }
         if part.sinks is not None:
             last = dict(zip(part.sinks.roles, part.sinks.received[-1].tolist(), strict=True))
@@ -62,8 +62,8 @@ def attention_section(studies: Sequence[Study], sentence: str, texts: int) -> Se
             )
             numbers["sinks"][part.label] = {
                 "roles": [str(role) for role in part.sinks.roles],
-                "received": [_rounded(row) for row in part.sinks.received.tolist()],
-                "even": _rounded(part.sinks.tokens.tolist()),
+                "received": [rounded(row) for row in part.sinks.received.tolist()],
+                "even": rounded(part.sinks.tokens.tolist()),
             }
     if not blocks:
         return None
@@ -104,12 +104,12 @@ def views_section(studies: Sequence[Study], texts: int) -> Section | None:
                 "different": float(other),
                 "points": {
                     "same": [
-                        _rounded(found.positive_cosines.tolist()),
-                        _rounded(found.positive_information.tolist()),
+                        rounded(found.positive_cosines.tolist()),
+                        rounded(found.positive_information.tolist()),
                     ],
                     "different": [
-                        _rounded(found.negative_cosines.tolist()),
-                        _rounded(found.negative_information.tolist()),
+                        rounded(found.negative_cosines.tolist()),
+                        rounded(found.negative_information.tolist()),
                     ],
                 },
             }
@@ -168,7 +168,7 @@ def dropped_section(studies: Sequence[Study], sentence: str) -> Section | None:
         numbers["models"][part.label] = {
             name: {
                 "tokens": list(found.tokens),
-                "scores": _rounded(found.scores),
+                "scores": rounded(found.scores),
                 "dropped": [{"token": step.token, "left": step.text} for step in found.steps],
             }
             for name, found in part.dropped.items()
@@ -185,7 +185,3 @@ def dropped_section(studies: Sequence[Study], sentence: str) -> Section | None:
 
 def _parts(studies: Sequence[Study]) -> list[tuple[int, PartLook]]:
     return list(enumerate((part for study in studies for part in study.parts), 1))
-
-
-def _rounded(values: Sequence[float]) -> list[float]:
-    return [round(value, 5) for value in values]

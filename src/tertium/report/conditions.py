@@ -7,7 +7,7 @@ from typing import Any
 from tertium.analysis import focus_figure
 from tertium.data.overlap import pair_key
 from tertium.evaluation.conditions import condition_sensitivity
-from tertium.report.parts import Block, Drawn, LeftOut, Section, Table
+from tertium.report.parts import Block, Drawn, LeftOut, Section, Table, rounded
 from tertium.report.sets import GradedSet
 from tertium.report.study import Study
 
@@ -62,7 +62,7 @@ def conditions_section(
                 "triple": list(entry.triple),
                 "words": list(entry.found.words),
                 "marked": list(entry.found.marked),
-                "relevance": [round(value, 5) for value in entry.found.relevance.tolist()],
+                "relevance": rounded(entry.found.relevance.tolist()),
             }
         )
     lead = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Block", "Broken", "Drawn", "LeftOut", "Note", "Section", "Table"]
+__all__ = ["Block", "Broken", "Drawn", "LeftOut", "Note", "Section", "Table", "rounded"]
 
 
 @dataclass(frozen=True)
@@ -100,3 +100,8 @@ class Broken:
     model: str
     while_doing: str
     error: str
+
+
+def rounded(values: Sequence[float]) -> list[float]:
+    """As the page's numbers are written."""
+    return [round(value, 5) for value in values]
