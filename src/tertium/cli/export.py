@@ -37,13 +37,17 @@ def export(
     Example: tertium export default --engine onnx-int8
     """
     import tertium
+    from tertium.data.benchmarks import find_folder
     from tertium.inference.engines.export import export as write
 
+    folder = find_folder(data) if evaluation else None
     loaded = tertium.load(model, device="cpu")
     parts = write(
         loaded, engine, output=output, keep_float=keep_float, progress=sys.stderr.isatty()
     )
-    change = _change(loaded, model, engine, data) if evaluation else None
+    if evaluation and folder is None:
+        note("note: no benchmark folder was found, so the change on STS is not known.")
+    change = None if folder is None else _change(loaded, model, engine, folder)
     if as_json:
         emit(
             {
@@ -86,16 +90,11 @@ def _figures(part: "ExportedPart") -> str:
     )
 
 
-def _change(loaded: "Model", model: str, engine: str, data: Path | None) -> dict[str, Any] | None:
-    """The headline figure of the benchmark by torch and by the engine; None without data."""
+def _change(loaded: "Model", model: str, engine: str, folder: Path) -> dict[str, Any]:
+    """The headline figure of the benchmark by torch and by the engine."""
     import tertium
-    from tertium.data.benchmarks import find_folder
     from tertium.inference.grading import TripleGrader
 
-    folder = find_folder(data)
-    if folder is None:
-        note("note: no benchmark folder was found, so the change on STS is not known.")
-        return None
     suite = "csts" if isinstance(loaded, TripleGrader) else "sts"
     figures: list[float] = []
     for running in (loaded, tertium.load(model, engine=engine)):
