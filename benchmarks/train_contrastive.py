@@ -63,13 +63,15 @@ def main() -> None:
     publish("train_contrastive", title, header, rows)
 
 
-def times_in_turn(steps: Mapping[str, Step]) -> dict[str, float]:
+def times_in_turn(
+    steps: Mapping[str, Step], *, size: int = BATCH, rounds: int = ROUNDS
+) -> dict[str, float]:
     """Seconds of each step: its best on every batch, in turns that begin with another, averaged."""
     texts = load_texts()
-    batches = [texts[at : at + BATCH] for at in range(0, BATCH * BATCHES, BATCH)]
+    batches = [texts[at : at + size] for at in range(0, size * BATCHES, size)]
     best = {name: [float("inf")] * BATCHES for name in steps}
     order = list(steps)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         order = order[2:] + order[:2]  # who follows whom matters to the caches
         for at, batch in enumerate(batches):
             for name in order:
