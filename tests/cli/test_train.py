@@ -105,7 +105,7 @@ def test_train_with_own_texts_that_do_not_fit(
     contrast = toy_recipe(tmp_path / "contrast.yaml", tiny_bert, contrast_stage(own))
     for name, message in (
         (contrast, "5 different examples do not fill one batch of 8"),
-        (recipe, "smooth_k2 learns from graded pairs, not texts"),
+        (recipe, "does not learn from single texts: --texts replaces nothing"),
     ):
         ran = run("train", name, "--texts", own, "-o", tmp_path / "model")
         assert (ran.code, ran.out) == (2, "")

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from tertium.errors import TertiumError
-from tertium.recipes.files import RecipeError, read_recipe, recipe_names
+from tertium.recipes.files import RecipeError, own_data, read_recipe, recipe_names
 from tertium.recipes.schema import Recipe
 from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage
 
@@ -394,3 +394,42 @@ def test_numbers_that_yaml_reads_as_text(recipe: str) -> None:
     assert found.stages[0].train.learning_rate == 3e-5
     with pytest.raises(RecipeError, match="learning_rate"):
         read_recipe(recipe, overrides=["stages.one.train.learning_rate=fast"])
+
+
+def test_own_texts_go_to_every_stage_on_texts() -> None:
+    own = Path("it's mine.txt")
+    data = {"kind": "texts", "sources": [{"file": str(own)}]}
+    recipe, content = read_recipe("jtcse-minilm", overrides=own_data("jtcse-minilm", texts=own))
+    assert len(recipe.stages) == 3 and all(stage["data"] == data for stage in content["stages"])
+    mixed = "micse-then-regression-minilm"
+    before, after = (
+        read_recipe(mixed)[1],
+        read_recipe(mixed, overrides=own_data(mixed, texts=own))[1],
+    )
+    assert after["stages"][0]["data"] == data
+    assert after["stages"][1:] == before["stages"][1:]
+
+
+def test_own_pairs_go_to_the_last_stage_with_labels() -> None:
+    mixed, own = "micse-then-regression-minilm", Path("mine.tsv")
+    before, after = (
+        read_recipe(mixed)[1],
+        read_recipe(mixed, overrides=own_data(mixed, pairs=own))[1],
+    )
+    assert after["stages"][0] == before["stages"][0]
+    assert after["stages"][1]["data"]["sources"] == [{"file": "mine.tsv"}]
+    assert own_data("seaver-minilm", pairs=own) == ["stages.0.data.sources=[{file: 'mine.tsv'}]"]
+    assert own_data(mixed) == []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "message"),
+    [
+        ("simcse-sup-bert", {"texts": Path("t")}, "does not learn from single texts"),
+        ("simcse-minilm", {"pairs": Path("p")}, "say --texts FILE"),
+        ("simcse-minilm", {"pairs": Path("p"), "texts": Path("t")}, "not both"),
+    ],
+)
+def test_own_data_that_replace_nothing(recipe: str, given: dict[str, Path], message: str) -> None:
+    with pytest.raises(TertiumError, match=message):
+        own_data(recipe, **given)

@@ -161,6 +161,7 @@ def test_runs_of_other_lengths_are_not_taken_for_these(
     [
         ({"recipes": ["simcse-minlm"]}, "Did you mean 'simcse-minilm'"),
         ({"recipes": ["sts-regression-minilm"]}, "learns from graded, not from texts"),
+        ({"recipes": ["jtcse-minilm"]}, "jtcse-minilm has 3 stages"),
         ({"recipes": ["simcse-sup-bert"], "sizes": [1000]}, "learns from triplets, not from"),
         ({"recipes": ["simcse-minilm"]}, "8 sentences do not fill simcse-minilm's batch of 64"),
         ({"sizes": [24, 24]}, "every recipe and every size once"),

@@ -33,22 +33,17 @@ def train(
 
     Example: tertium train sts-regression-minilm -o my-model
     """
-    from tertium.errors import TertiumError
     from tertium.evaluation.provenance import current_command
+    from tertium.recipes.files import own_data
     from tertium.recipes.train import train as run
 
-    if pairs and texts:
-        raise TertiumError("Give either a file of pairs or --texts, not both.")
-    overrides = [f"stages.0.data.sources=[{{file: {str(pairs)!r}}}]"] if pairs else []
-    if texts:
-        overrides.append(f"stages.0.data={{kind: texts, sources: [{{file: {str(texts)!r}}}]}}")
     trained = run(
         recipe,
         output,
         data=data,
         resume=resume,
         seed=seed,
-        overrides=[*overrides, *set_],
+        overrides=[*own_data(recipe, pairs=pairs, texts=texts), *set_],
         command=current_command(),
         evaluate_after=evaluation,
         progress=sys.stderr.isatty(),

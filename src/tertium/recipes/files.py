@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tertium.errors import TertiumError, unknown_name
 from tertium.recipes.schema import Recipe, StageSpec
 
-__all__ = ["RecipeError", "read_recipe", "recipe_names", "resolve_recipe"]
+__all__ = ["RecipeError", "own_data", "read_recipe", "recipe_names", "resolve_recipe"]
 
 _FOLDER = Path(__file__).parent
 _STAGE_PARTS = StageSpec.model_fields.keys() - {"name"}
@@ -28,6 +28,36 @@ def recipe_names() -> list[str]:
         for path in _FOLDER.glob("*.yaml")
         if not path.stem.startswith(("eval-", "sweep-"))
     )
+
+
+def own_data(name: str, *, pairs: Path | None = None, texts: Path | None = None) -> list[str]:
+    """Overrides that put a user's files in the place of a recipe's data.
+
+    Args:
+        name: of the recipe.
+        pairs: replaces the sources of its last stage on graded pairs or triples.
+        texts: replaces the data, limits included, of every stage on single texts.
+    """
+    if pairs is None and texts is None:
+        return []
+    if pairs is not None and texts is not None:
+        raise TertiumError("Give either a file of pairs or --texts, not both.")
+    kinds = [stage.data.kind for stage in read_recipe(name)[0].stages]
+    if texts is not None:
+        data = f"{{kind: texts, sources: [{{file: {str(texts)!r}}}]}}"
+        found = [f"stages.{at}.data={data}" for at, kind in enumerate(kinds) if kind == "texts"]
+        if not found:
+            raise TertiumError(
+                f"The recipe '{name}' does not learn from single texts: --texts replaces nothing."
+            )
+        return found
+    labelled = [at for at, kind in enumerate(kinds) if kind in ("graded", "conditional")]
+    if not labelled:
+        raise TertiumError(
+            f"The recipe '{name}' does not learn from graded pairs. For a file of texts, "
+            "say --texts FILE."
+        )
+    return [f"stages.{labelled[-1]}.data.sources=[{{file: {str(pairs)!r}}}]"]
 
 
 def read_recipe(

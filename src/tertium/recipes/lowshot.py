@@ -123,7 +123,11 @@ def run_low_shot(
 
 def _check(recipes: Sequence[str], sizes: Sequence[int]) -> None:
     for recipe in recipes:
-        stage = read_recipe(recipe)[0].stages[0]
+        stage, *more = read_recipe(recipe)[0].stages
+        if more:
+            raise TertiumError(
+                f"{recipe} has {1 + len(more)} stages: sizes and steps are compared for one."
+            )
         if stage.data.kind != "texts":
             raise TertiumError(f"{recipe} learns from {stage.data.kind}, not from texts.")
         if min(sizes) < stage.train.batch_size:
