@@ -160,7 +160,7 @@ def test_folders_that_hold_no_scorer(scorer: PairScorer, tiny_bert: Path, tmp_pa
     with pytest.raises(TertiumError, match="holds no pair scorer"):
         PairScorer.load(tiny_bert)
     with pytest.raises(TertiumError, match="holds no pair scorer"):
-        PairScorer.load_adapter(tiny_bert, tiny_bert)
+        PairScorer.load_adapter(tiny_bert, Encoder.load(tiny_bert))
     scorer.save(tmp_path / "model")
     (tmp_path / "model" / "head.safetensors").unlink()
     with pytest.raises(TertiumError, match="no model that can be loaded"):

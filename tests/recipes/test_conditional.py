@@ -10,9 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 import tertium
+from tertium.data.labels import OrderedLabels
 from tertium.data.problems import DataError
+from tertium.encoders import Encoder
+from tertium.encoders.adapter import extract_adapter
 from tertium.errors import TertiumError
-from tertium.inference import ConditionalScorer
+from tertium.heads import CosineHead
+from tertium.inference import ConditionalScorer, Ensemble, PairScorer
 from tertium.objectives import OBJECTIVES
 from tertium.recipes.build import build_encoder
 from tertium.recipes.conditional import build_conditional
@@ -381,6 +385,41 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
     assert isinstance(adapted, ConditionalScorer) and isinstance(merged, ConditionalScorer)
     np.testing.assert_allclose(adapted.score(TRIPLES), merged.score(TRIPLES), atol=1e-5)
     assert adapted.training_data == merged.training_data
+
+
+@pytest.mark.integration
+def test_an_adapter_on_an_adapter(tmp_path: Path, tiny_bert: Path) -> None:
+    below = tertium.load(tiny_bert)
+    assert isinstance(below, Encoder)
+    tuned = {
+        name: tensor if "embeddings" in name else tensor + 0.05 * torch.randn_like(tensor)
+        for name, tensor in below.backbone.state_dict().items()
+    }
+    graded = PairScorer(below, CosineHead(low=0.0, high=5.0), OrderedLabels(0.0, 5.0))
+    adapter = extract_adapter(below.backbone, tuned, rank=3)
+    graded.save_adapter(tmp_path / "graded", adapter, base=str(tiny_bert))
+
+    def small(content: Any) -> None:
+        content["encoder"] |= {"freeze": "embeddings", "adapter_rank": 3}
+
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": "bi"})
+    recipe = toy_recipe(tmp_path / "toy.yaml", tmp_path / "graded", stage, change=small)
+    train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
+    merged = tertium.load(tmp_path / "model")
+    adapted = tertium.load(tmp_path / "model" / "adapter")
+    assert isinstance(adapted, ConditionalScorer) and isinstance(merged, ConditionalScorer)
+    np.testing.assert_allclose(adapted.score(TRIPLES), merged.score(TRIPLES), atol=1e-5)
+    assert adapted.name == str(tmp_path / "model" / "adapter")
+
+
+def test_an_adapter_changes_one_encoder(tmp_path: Path, tiny_bert: Path) -> None:
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    Ensemble([encoder, encoder]).save(tmp_path / "both")
+    scorer = PairScorer(encoder, CosineHead(low=0.0, high=5.0), OrderedLabels(0.0, 5.0))
+    scorer.save_adapter(tmp_path / "small", {}, base=str(tmp_path / "both"))
+    with pytest.raises(TertiumError, match="is no one encoder"):
+        tertium.load(tmp_path / "small")
 
 
 @pytest.mark.integration

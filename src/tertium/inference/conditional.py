@@ -68,15 +68,19 @@ class ConditionalScorer(TripleGrader):
     def load(cls, folder: Path, **options: Any) -> "ConditionalScorer":
         """Load a folder of kind ``conditional``; takes the options of :meth:`Encoder.load`."""
         manifest = _manifest(folder)
-        encoder = Encoder.load(folder / _ENCODER, **_options(options, manifest))
+        _check_pooling(options.pop("pooling", None))
+        length = options.pop("max_length", None) or manifest.details.get("max_length")
+        encoder = Encoder.load(folder / _ENCODER, max_length=length, **options)
         encoder.training_data = manifest.training_data
         return cls._attach(encoder, folder, manifest)
 
     @classmethod
-    def load_adapter(cls, folder: Path, base: Path, **options: Any) -> "ConditionalScorer":
-        """Load what :meth:`save_adapter` saved, onto the model in the folder ``base``."""
+    def load_adapter(
+        cls, folder: Path, encoder: Encoder, *, pooling: Pooling | None = None
+    ) -> "ConditionalScorer":
+        """Change ``encoder`` to what :meth:`save_adapter` saved."""
+        _check_pooling(pooling)
         manifest = _manifest(folder)
-        encoder = Encoder.load(base, **_options(options, manifest))
         if manifest.pooling is not None:
             normalize = manifest.details.get("normalize")
             encoder = encoder.with_pooling(manifest.pooling, normalize=normalize)
@@ -258,9 +262,6 @@ def _manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _options(options: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
-    """What a conditional model was trained with stays, but for its length."""
-    if options.get("pooling") is not None:
+def _check_pooling(asked: Pooling | None) -> None:
+    if asked is not None:
         raise TertiumError("A conditional model keeps the pooling it was trained with.")
-    length = options.get("max_length") or manifest.details.get("max_length")
-    return {**options, "pooling": None, "max_length": length}

@@ -115,9 +115,27 @@ def _load(
     if kind is Kind.CONDITIONAL and "members" in details:
         return _load_average(folder, details["members"], name=name, **options)
     if "base" in details:
-        adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
-        return adapted.load_adapter(folder, resolve(details["base"]), name=name, **options)
+        return _load_adapter(folder, kind, details, name=name, **options)
     return KINDS[kind].load(folder, name=name, **options)
+
+
+def _load_adapter(
+    folder: Path,
+    kind: Kind,
+    details: dict[str, Any],
+    *,
+    pooling: Pooling | None,
+    max_length: int | None,
+    **options: Any,
+) -> PairScorer | ConditionalScorer:
+    """What differs from a base, which may be an adapter itself, on that base."""
+    length = max_length or details.get("max_length")
+    base = _load(resolve(details["base"]), pooling=None, max_length=length, **options)
+    encoder = base.encoder if isinstance(base, PairScorer | ConditionalScorer) else base
+    if not isinstance(encoder, Encoder):
+        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is no one encoder.")
+    adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
+    return adapted.load_adapter(folder, encoder, pooling=pooling)
 
 
 def _load_average(

@@ -49,17 +49,16 @@ class PairScorer(Explains):
         return cls.attach(Encoder.load(folder, **options), folder)
 
     @classmethod
-    def load_adapter(cls, folder: Path, base: Path, **options: Any) -> "PairScorer":
-        """Load what :meth:`save_adapter` saved, onto the model in the folder ``base``."""
+    def load_adapter(
+        cls, folder: Path, encoder: Encoder, *, pooling: Pooling | None = None
+    ) -> "PairScorer":
+        """Change ``encoder`` to what :meth:`save_adapter` saved."""
         manifest = read_manifest(folder)
         if manifest is None:
             raise TertiumError(f"{folder} holds no pair scorer.")
-        details = manifest.details
-        pooling = options.pop("pooling", None) or manifest.pooling
-        length = options.pop("max_length", None) or details.get("max_length")
-        encoder = Encoder.load(base, max_length=length, **options)
+        pooling = pooling or manifest.pooling
         if pooling is not None:
-            encoder = encoder.with_pooling(pooling, normalize=details.get("normalize"))
+            encoder = encoder.with_pooling(pooling, normalize=manifest.details.get("normalize"))
         apply_adapter(encoder.backbone, load_file(folder / ADAPTER))
         encoder.training_data = manifest.training_data
         return cls.attach(encoder, folder)
