@@ -35,10 +35,10 @@ class Forked:
 
     def kill_when(self, happened: Callable[[], object], seconds: float = 100) -> None:
         """Kill it as soon as that is so, and see that it was still running."""
-        until = time.monotonic() + seconds
-        while not happened() and time.monotonic() < until:
-            time.sleep(0.01)
-        self.kill()
+        try:
+            wait_until(happened, seconds)
+        finally:
+            self.kill()
         assert self.wait() == -signal.SIGKILL, self.errors.read_text()
 
     def wait(self, seconds: float = 200) -> int:
@@ -51,6 +51,14 @@ class Forked:
             time.sleep(0.01)
         self.kill()
         raise AssertionError(f"no end after {seconds} s: {self.errors.read_text()}")
+
+
+def wait_until(happened: Callable[[], object], seconds: float = 100) -> None:
+    """Return as soon as that is so."""
+    until = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < until, f"it did not happen within {seconds} s"
+        time.sleep(0.01)
 
 
 def fork(run: Callable[[], object], *, errors: Path, **environment: str) -> Forked:
@@ -72,9 +80,8 @@ def fork(run: Callable[[], object], *, errors: Path, **environment: str) -> Fork
             warnings.simplefilter("ignore", category)
         os.environ.update(environment)
         torch.set_num_threads(1)
-        AcceleratorState._reset_state(
-            reset_partial_state=True
-        )  # what this one found does not count
+        # What this process found about its like does not count for the other.
+        AcceleratorState._reset_state(reset_partial_state=True)
         run()
         code = 0
     except SystemExit as stop:

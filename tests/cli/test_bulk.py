@@ -14,7 +14,7 @@ import tertium
 from tertium.data import samples
 from tertium.inference.bulk import iter_scores, read_vectors
 from tests.cli.conftest import Run
-from tests.forking import fork_command
+from tests.forking import fork_command, wait_until
 from tests.inference.bulk.stubs import contents
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -138,12 +138,8 @@ def test_user_errors_leave_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.tsv", "texts.txt"]
 
 
-def wait_for(folder: Path, parts: int) -> None:
-    for _ in range(30_000):
-        if len(list(folder.glob("part-*"))) >= parts:
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"no {parts} shards in {folder}")
+def shards(folder: Path) -> int:
+    return len(list(folder.glob("part-*")))
 
 
 def group_is_gone(group: int) -> bool:
@@ -168,18 +164,18 @@ def test_interrupted_then_killed_then_whole(run: Run, tiny_bert: Path, tmp_path:
     output, whole = tmp_path / "out", tmp_path / "whole"
     command = ("encode", texts, "-m", tiny_bert, "--workers", 2, "--shard-rows", 100)
     process = fork_command(*command, "-o", output, errors=tmp_path / "errors.txt")
-    wait_for(output, 2)
+    wait_until(lambda: shards(output) >= 2)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait() == 130, process.errors.read_text()
     told = "finished shards are kept: the same command goes on from here\n"
     assert process.errors.read_text() == told
     assert group_is_gone(process.pid)
     assert [path.name for path in output.glob(".*")] == [".lock"]
-    kept = len(list(output.glob("part-*")))
+    kept = shards(output)
     process = fork_command(*command, "-o", output, errors=tmp_path / "errors.txt")
-    process.kill_when(lambda: len(list(output.glob("part-*"))) >= kept + 2)
+    process.kill_when(lambda: shards(output) >= kept + 2)
     assert group_is_gone(process.pid)  # workers do not outlive the one that began them
-    left = len(list(output.glob("part-*")))
+    left = shards(output)
     assert kept < left < 80
     assert run(*command, "-o", output).code == 0
     assert run(*command, "-o", whole).code == 0
