@@ -112,7 +112,6 @@ def test_conditions_are_left_out_by_a_model_that_takes_none(
         (["encode", "missing.txt", "-o", "out/"], "missing.txt"),
         (["encode", "texts.txt", "-o", "out/", "--column", "body"], "column body"),
         (["score", "texts.txt", "-o", "out/"], "texts.txt"),
-        (["score", "p.tsv", "-o", "out/"], "No model that takes conditions"),
         (["encode", "texts.txt", "-o", "out/", "-m", "./nothing"], "no folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -125,17 +124,11 @@ def test_user_errors_leave_nothing(
     arguments: list[str],
     said: str,
 ) -> None:
-    from tertium.inference import loading
-
-    monkeypatch.setattr(
-        loading, "NAMES", {k: v for k, v in loading.NAMES.items() if k != "conditional"}
-    )
     monkeypatch.chdir(tmp_path)
-    Path("p.tsv").write_text("s1\ts2\tcondition\na\tb\tc\n")
     ran = run(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err and "Traceback" not in ran.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.tsv", "texts.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt"]
 
 
 def shards(folder: Path) -> int:

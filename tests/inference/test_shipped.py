@@ -5,6 +5,7 @@ import socket
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 import tertium
 from tertium.data.samples import sample_pairs
 from tertium.evaluation import spearman
-from tertium.inference import NAMES, PairScorer
+from tertium.inference import NAMES, PairScorer, TripleGrader
 from tertium.manifest import read_manifest
 from tertium.types import Kind, Pooling
 
@@ -38,8 +39,7 @@ UNRELATED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def sts() -> PairScorer:
+def load_offline(name: str) -> Any:
     """Loaded while every socket refuses."""
 
     def refuse(*args: object, **kwargs: object) -> None:
@@ -48,8 +48,20 @@ def sts() -> PairScorer:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", refuse)
         patch.setattr(socket, "getaddrinfo", refuse)
-        loaded = tertium.load("sts")
+        return tertium.load(name)
+
+
+@pytest.fixture(scope="module")
+def sts() -> PairScorer:
+    loaded = load_offline("sts")
     assert isinstance(loaded, PairScorer)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def conditional() -> TripleGrader:
+    loaded = load_offline("conditional")
+    assert isinstance(loaded, TripleGrader)
     return loaded
 
 
@@ -68,7 +80,7 @@ class TestEveryModel:
         found = [path for path in folder.rglob("*") if path.is_file()]
         assert {path.suffix for path in found} == {".safetensors", ".json", ".md"}
         assert sum(path.stat().st_size for path in found) <= 8_000_000
-        for path in folder.glob("*.safetensors"):
+        for path in folder.rglob("*.safetensors"):
             for name, tensor in load_file(path).items():
                 assert np.isfinite(tensor).all(), name
 
@@ -78,10 +90,10 @@ class TestEveryModel:
         assert manifest is not None
         assert all(data.name in card for data in manifest.training_data)
         assert "CC BY-SA 4.0" in card and f'tertium.load("{folder.name}")' in card
-        (name,) = set(re.findall(r"tertium train ([\w-]+) -o DIR", card))
-        (shown,) = re.findall(r"^```yaml\n(.*?)^```$", card, flags=re.M | re.S)
-        recipe = files("tertium") / "recipes" / f"{name}.yaml"
-        assert shown == recipe.read_text(encoding="utf-8")
+        names = set(re.findall(r"tertium train ([\w-]+) -o", card))
+        shown = re.findall(r"^```yaml\n(.*?)^```$", card, flags=re.M | re.S)
+        recipes = [files("tertium") / "recipes" / f"{name}.yaml" for name in names]
+        assert set(shown) == {recipe.read_text(encoding="utf-8") for recipe in recipes}
 
 
 def test_every_adapter_that_is_named_is_there() -> None:
@@ -148,3 +160,42 @@ def test_saved_it_is_an_ordinary_model(sts: PairScorer, tmp_path: Path) -> None:
     np.testing.assert_allclose(plain.encode(TEXTS), sts.encode(TEXTS), atol=1e-5)
     again = tertium.load(tmp_path / "model")
     np.testing.assert_allclose(again.score(SAMPLES), sts.score(SAMPLES), atol=1e-5)
+
+
+# conditional
+
+BEACH = ("Two dogs run on a sunny beach.", "Two cats sleep on a beach at night.")
+VANS = ("A red van stands at the school.", "Three red bicycles lean against a shop.")
+
+
+def test_conditional_grades_from_1_to_5(conditional: TripleGrader) -> None:
+    assert (conditional.name, conditional.scale) == ("conditional", (1.0, 5.0))
+    assert ("C-STS", "train", "training") in [
+        (data.name, data.split, data.use) for data in conditional.training_data
+    ]
+    assert "validation" not in {data.split for data in conditional.training_data}
+
+
+def test_the_respect_decides(conditional: TripleGrader) -> None:
+    number, action, color, vehicle = conditional.score(
+        [
+            (*BEACH, "the number of animals"),
+            (*BEACH, "the action of the animals"),
+            (*VANS, "the color"),
+            (*VANS, "the type of vehicle"),
+        ]
+    )
+    assert number > action + 0.3 and color > vehicle + 0.3
+
+
+def test_conditional_is_symmetric(conditional: TripleGrader) -> None:
+    there = conditional.score([(*BEACH, "the number of animals"), (*VANS, "the color")])
+    back = conditional.score([(*BEACH[::-1], "the number of animals"), (*VANS[::-1], "the color")])
+    np.testing.assert_allclose(there, back, atol=1e-5)
+
+
+def test_conditional_explains_itself(conditional: TripleGrader) -> None:
+    found = conditional.explain(*BEACH, condition="the number of animals")
+    assert [word.text for word in found.words[0]][:2] == ["Two", "dogs"]
+    again = conditional.explain(*BEACH, condition="the number of animals")
+    np.testing.assert_array_equal(found.occlusion[0], again.occlusion[0])

@@ -33,7 +33,7 @@ class Here(httpx.AsyncClient):
 
 @contextlib.asynccontextmanager
 async def running(*, launch: Launch = launch_thread, **flags: Any) -> AsyncIterator[Here]:
-    settings = read_settings({"model": "hash", **flags})
+    settings = read_settings({"model": "hash", "conditional_model": "none", **flags})
     service = build_service(settings, launch=launch, loader=LOADER)
     try:
         await service.start()

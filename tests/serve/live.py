@@ -31,7 +31,7 @@ class _Quiet(uvicorn.Server):
 
 @contextlib.contextmanager
 def live(*, loader: str = LOADER, **flags: Any) -> Iterator[Live]:
-    settings = read_settings({"model": "hash", **flags})
+    settings = read_settings({"model": "hash", "conditional_model": "none", **flags})
     service = build_service(settings, launch=launch_thread, loader=loader)
     config = uvicorn.Config(build_app(service), log_config=None, lifespan="off", ws="none")
     server = _Quiet(config)

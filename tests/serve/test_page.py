@@ -97,10 +97,20 @@ def test_any_number_of_respects(page: Any, site: Live) -> None:
     page.get_by_role("button", name="Compare", exact=True).click()
     page.wait_for_selector("#scores")
     shown = page.inner_text("#scores")
-    assert "in: animal" in shown and "in: noise made" in shown and "in: size" not in shown
+    assert "as to: animal" in shown and "as to: noise made" in shown and "as to: size" not in shown
     assert page.locator("#scores [role=meter]").count() == 3
     assert "of 5" in shown
     assert "does not say which words" in page.inner_text("#reasons")  # the fake cannot
+
+
+def test_the_example_shows_respects(page: Any, site: Live) -> None:
+    page.goto(site.url)
+    page.get_by_label("Second text").fill("something else")
+    for _ in range(2):  # a second time replaces the first
+        page.get_by_role("button", name="Show an example").first.click()
+        page.wait_for_selector("#scores")
+    assert page.locator("#scores [role=meter]").count() == 3
+    assert page.locator("#condition-list li").count() == 2
 
 
 def test_many_texts_show_matrix_groups_and_duplicates(page: Any, site: Live) -> None:
@@ -163,7 +173,7 @@ def test_the_keyboard_is_enough(page: Any, site: Live) -> None:
     page.keyboard.type("the animal")
     page.keyboard.press("Enter")
     page.wait_for_selector("#scores")
-    assert "in: the animal" in page.inner_text("#scores")
+    assert "as to: the animal" in page.inner_text("#scores")
 
 
 def test_a_link_holds_everything_and_the_server_does_not_see_it(page: Any, site: Live) -> None:

@@ -24,7 +24,8 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 @contextlib.contextmanager
 def started(**flags: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    settings = json.dumps({"port": 0, "model": "slow:0.05", "threads": 1, **flags})
+    chosen = {"port": 0, "model": "slow:0.05", "conditional_model": "none", "threads": 1}
+    settings = json.dumps({**chosen, **flags})
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.serve.process", settings],
         stdout=subprocess.PIPE,

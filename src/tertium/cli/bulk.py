@@ -94,11 +94,8 @@ def score_folder(
     """Score ``pairs`` into a folder and say what is in it."""
     from tertium.data.readers import detect_kind
     from tertium.inference.bulk import score_file, takes_conditions
-    from tertium.inference.loading import NAMES, load_conditional
 
     asks = detect_kind(pairs) == "conditional"
-    if model is None and asks and "conditional" not in NAMES:
-        load_conditional()  # raises, and says where to get one
     name = model or ("conditional" if asks else "sts")
     if asks and not takes_conditions(name):
         note(f"note: {name} does not take conditions; the column is left out.")

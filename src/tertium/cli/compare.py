@@ -34,15 +34,18 @@ def compare(
     with_cosine = pairs[0]["cosine"] is not None
     headings = [f"of {high:g}", ""] if graded else ["cosine", ""]
     headings += ["cosine"] if graded and with_cosine else []
-    table = Table(*headings, *(["as to"] if on else []), "text", box=None, pad_edge=False)
+    named = not on or len(b) > 1  # one text in several respects stands above the table
+    headings += [*(["as to"] if on else []), *(["text"] if named else [])]
+    table = Table(*headings, box=None, pad_edge=False)
     for pair in pairs if on else sorted(pairs, key=lambda pair: -pair["score"]):
         drawn = bar(pair["score"], low=low if on else max(low, 0.0), high=high)
         figures = [f"{pair['score']:.2f}" if graded else f"{pair['score']:.3f}", drawn]
         figures += [f"{pair['cosine']:.3f}"] if graded and with_cosine else []
         respect = [Text(pair["condition"])] if on else []
-        table.add_row(*figures, *respect, Text(pair["b"]))
+        table.add_row(*figures, *respect, *([Text(pair["b"])] if named else []))
     console = Console()
-    console.print(Text(a, style="bold"))
+    for text in (a, *([] if named else b)):
+        console.print(Text(text, style="bold"))
     console.print(table)
 
 
@@ -68,7 +71,7 @@ def _conditional(
     """Every text in every respect."""
     from tertium.inference.loading import load_conditional
 
-    scorer = load_conditional(model, engine=engine)
+    scorer = load_conditional(model or "conditional", engine=engine)
     questions = [(a, other, condition) for other in b for condition in on]
     return [
         _pair(a, other, condition, float(score), scorer.scale, None)

@@ -47,7 +47,7 @@ def explain(
     scorer = (
         tertium.load(model or "sts", engine=engine)
         if on is None
-        else load_conditional(model, engine=engine)
+        else load_conditional(model or "conditional", engine=engine)
     )
     found = scorer.explain(a, b, condition=on, method=method, steps=steps, by=by, most=most)
     for path in output:

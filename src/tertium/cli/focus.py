@@ -70,9 +70,8 @@ def _parts(model: str | None) -> "tuple[Encoder, ConditionalHead | None]":
     from tertium.encoders import Encoder
     from tertium.heads import SeaverHead
     from tertium.inference import ConditionalAverage, ConditionalScorer
-    from tertium.inference.loading import load_conditional
 
-    loaded = load_conditional() if model is None else tertium.load(model)
+    loaded = tertium.load(model or "conditional")
     if isinstance(loaded, ConditionalAverage):
         loaded = min(loaded.scorers, key=lambda scorer: not isinstance(scorer.head, SeaverHead))
     if isinstance(loaded, ConditionalScorer):

@@ -45,14 +45,10 @@ def score(
     import tertium
     from tertium.data.readers import detect_kind
     from tertium.inference.grading import TripleGrader
-    from tertium.inference.loading import load_conditional
     from tertium.inference.writers import write_scores
 
     asks = detect_kind(pairs) == "conditional"
-    if model is None:
-        scorer = load_conditional(engine=engine) if asks else tertium.load("sts", engine=engine)
-    else:
-        scorer = tertium.load(model, engine=engine)
+    scorer = tertium.load(model or ("conditional" if asks else "sts"), engine=engine)
     conditional = isinstance(scorer, TripleGrader)
     if asks and not conditional:
         note(f"note: {scorer.name} does not take conditions; the column is left out.")

@@ -29,7 +29,9 @@ def serve(
         None, help="What answers call it (default: its name).", rich_help_panel=_MODELS
     ),
     conditional_model: str | None = typer.Option(
-        None, help="A model that takes conditions.", rich_help_panel=_MODELS
+        *(None, "--conditional-model"),
+        help="One that takes conditions, or none (default: conditional).",
+        rich_help_panel=_MODELS,
     ),
     index: Path | None = typer.Option(
         None, help="Folder of an index to search.", rich_help_panel=_MODELS

@@ -24,7 +24,6 @@ from tertium.types import EngineName, Kind, Pooling
 __all__ = ["NAMES", "NamedModel", "load", "load_conditional", "load_embedder", "resolve"]
 
 _SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
-_CONDITIONAL = "conditional"  # the reserved name of the one that takes conditions
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -53,6 +52,11 @@ NAMES: dict[str, NamedModel] = {
     "sts": NamedModel(
         lambda: _SHIPPED / "sts", Kind.PAIR, "graded similarity from 0 to 5, trained on STS-B"
     ),
+    "conditional": NamedModel(
+        lambda: _SHIPPED / "conditional",
+        Kind.CONDITIONAL,
+        "similarity in a given respect from 1 to 5, trained on C-STS",
+    ),
 }
 
 
@@ -70,9 +74,9 @@ def load(
     """Load a model.
 
     Args:
-        name: a reserved name (``default``, ``sts``), a folder (anything with a path separator, or
-            that exists) in the layout of tertium, sentence-transformers or transformers, or a hub
-            id.
+        name: a reserved name (``default``, ``sts``, ``conditional``), a folder (anything with a
+            path separator, or that exists) in the layout of tertium, sentence-transformers or
+            transformers, or a hub id.
         pooling: use this pooling instead of the saved one; without either, published models
             (``tertium.encoders.published``) have that of their papers.
         device: torch device (default: the best there is).
@@ -165,18 +169,13 @@ def load_embedder(
     return loaded
 
 
-def load_conditional(name: str | os.PathLike[str] | None = None, **options: Any) -> TripleGrader:
+def load_conditional(name: str | os.PathLike[str] = "conditional", **options: Any) -> TripleGrader:
     """Load a model that must take conditions, by default the one that ships; options of load."""
-    if name is None and _CONDITIONAL not in NAMES:
-        raise TertiumError(
-            "No model that takes conditions comes with this version: train one with "
-            "'tertium train seaver-minilm -o DIR' and name it with --model DIR."
-        )
-    loaded = load(_CONDITIONAL if name is None else name, **options)
+    loaded = load(name, **options)
     if not isinstance(loaded, TripleGrader):
         raise TertiumError(
-            f"The model '{name}' does not take conditions: train one that does with "
-            "'tertium train seaver-minilm -o DIR' and name it with --model DIR."
+            f"The model '{name}' does not take conditions. 'conditional' does, and so do models of "
+            "recipes such as seaver-minilm."
         )
     return loaded
 

@@ -164,8 +164,8 @@ class Calls:
             raise Problem(
                 503,
                 "no_conditional_model",
-                "No model that takes conditions is served: train one with 'tertium train "
-                "seaver-minilm -o DIR' and name it with --conditional-model DIR.",
+                "No model that takes conditions is served: it was switched off with "
+                "--conditional-model none.",
             )
         return found
 

@@ -118,20 +118,21 @@ class Served:
     def _lane(self, reader: TextReader | TripleReader) -> Lane:
         return Lane(reader, budget=self._spec.batch_tokens, most=self._spec.max_tokens)
 
-    def _load(self, name: str) -> Any:
-        load = pkgutil.resolve_name(self._spec.loader)
-        threads = {} if self._spec.engine == "torch" else {"threads": self._spec.threads}
-        return load(name, engine=self._spec.engine, **threads)
+    def _load(self, name: str, *, engine: str | None = None) -> Any:
+        load, engine = pkgutil.resolve_name(self._spec.loader), engine or self._spec.engine
+        threads = {} if engine == "torch" else {"threads": self._spec.threads}
+        return load(name, engine=engine, **threads)
 
     def _load_conditional(self) -> Any:
         name = self._spec.conditional
         if name is None:
             return None
-        found = self._load(name)
+        # Vectors that do not look at other words cannot take a condition.
+        found = self._load(name, engine="torch" if self._spec.engine == "static" else None)
         if not hasattr(found, "score") or hasattr(found, "encode"):
             raise TertiumError(
-                f"The model '{name}' does not take conditions: train one that does with "
-                "'tertium train seaver-minilm -o DIR' and name it with --conditional-model DIR."
+                f"The model '{name}' does not take conditions. 'conditional' does, and so do "
+                "models of recipes such as seaver-minilm; --conditional-model names them."
             )
         return found
 

@@ -33,7 +33,7 @@ class Settings(BaseSettings):
         port: 0 takes a free one.
         model: reserved name, folder or hub id.
         served_name: what answers call the model (default: its name without folders).
-        conditional_model: the one that takes conditions, if there is one.
+        conditional_model: the one that takes conditions; ``none`` serves none.
         index: folder of an index to search.
         engine: what runs the models.
         workers: processes, each with its own copy of the models.
@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65_535)
     model: str = "sts"
     served_name: str | None = None
-    conditional_model: str | None = None
+    conditional_model: str = "conditional"
     index: Path | None = None
     engine: str = "torch"
     workers: int = Field(1, ge=1, le=64)

@@ -40,7 +40,7 @@ def spec_of(settings: Settings, *, threads: int, loader: str = LOADER) -> Spec:
     """What the settings say to a worker."""
     return Spec(
         model=settings.model,
-        conditional=settings.conditional_model,
+        conditional=None if settings.conditional_model == "none" else settings.conditional_model,
         index=None if settings.index is None else str(settings.index),
         engine=settings.engine,
         threads=threads,

@@ -96,8 +96,8 @@ def _item(model: Explainable, a: str, b: str, condition: str | None) -> tuple[st
         return valid_text(a), valid_text(b), valid_text(condition or "")
     if condition is not None:
         raise TertiumError(
-            f"{model.name} does not take conditions: leave the condition out, or train a model "
-            "that does with 'tertium train seaver-minilm -o DIR'."
+            f"{model.name} does not take conditions: leave the condition out, or take "
+            "conditional or another model that does."
         )
     return valid_text(a), valid_text(b)
 

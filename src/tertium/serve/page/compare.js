@@ -4,6 +4,7 @@ import { call } from "./api.js";
 import { during, empty, find, heatMap, make, round, say, scoreBar } from "./dom.js";
 
 const EXAMPLE = ["A man is playing a guitar on stage.", "Someone plays an instrument for a crowd."];
+const RESPECTS = ["what they do", "the number of people"]; // of the example
 let served = { explain: false, conditional: null };
 
 export function setUp(about, share) {
@@ -19,6 +20,8 @@ export function setUp(about, share) {
   }
   find("example").addEventListener("click", () => {
     [find("text-a").value, find("text-b").value] = EXAMPLE;
+    find("condition-list").replaceChildren();
+    if (served.conditional) RESPECTS.forEach(addCondition);
     find("compare-form").requestSubmit();
   });
   empty(find("compare-result"), "Write two texts, and see how alike they are.");
@@ -69,7 +72,7 @@ function run() {
     say(`Score ${round(score)} on a scale from ${overall.scale[0]} to ${overall.scale[1]}.`);
     const first = make("div", { class: "card", id: "scores" }, make("h2", {}, "How alike"), scoreBar(score, overall.scale));
     if (respects) {
-      first.append(...on.map((condition, at) => scoreBar(respects.scores[at], respects.scale, { what: `in: ${condition}`, small: true })));
+      first.append(...on.map((condition, at) => scoreBar(respects.scores[at], respects.scale, { what: `as to: ${condition}`, small: true })));
     }
     const reasons = make("div", { id: "reasons" }, make("p", { class: "waiting" }, "Looking for the words that made it…"));
     explain(a, b, on.length ? on[0] : null).then((found) => reasons.replaceChildren(...found));
@@ -105,7 +108,7 @@ function words(found) {
     : `No few words move the score far: without ${gone} it would be ${round(change.score)}.`);
   const rows = found.texts.flatMap((text, side) => text.words.map((word) =>
     make("tr", {}, make("td", {}, side ? "second" : "first"), make("td", {}, word.word), make("td", {}, round(word.occlusion, 3)))));
-  return make("div", { class: "card", id: "words" }, make("h2", {}, found.condition ? `The words that made it, in: ${found.condition}` : "The words that made it"),
+  return make("div", { class: "card", id: "words" }, make("h2", {}, found.condition ? `The words that made it, as to: ${found.condition}` : "The words that made it"),
     ...lines,
     make("p", { class: "legend" },
       make("span", {}, make("b", { class: "plus", "aria-hidden": "true" }), "makes them alike"),

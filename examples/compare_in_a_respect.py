@@ -1,0 +1,31 @@
+"""How alike are two sentences, and in which respect? Every respect on its own, then all at once.
+
+python examples/compare_in_a_respect.py
+"""
+
+import numpy as np
+
+import tertium
+
+REPORTS = (
+    "The blue van of the bakery was parked in front of the school all night.",
+    "All night, two red vans stood in front of the hospital.",
+)
+RESPECTS = ("the number of vehicles", "the color of the vehicle", "the type of vehicle", "the time")
+
+
+def main() -> None:
+    """Print two sentences, and how alike they are as to each thing."""
+    model = tertium.load("conditional")
+    scores = model.score([(*REPORTS, respect) for respect in RESPECTS])
+    print(*REPORTS, sep="\n")
+    for at in np.argsort(-scores):
+        print(f"  {scores[at]:.1f} of 5  {RESPECTS[at]}")
+    found = model.explain(*REPORTS, condition=RESPECTS[1])
+    words = [word.text for text in found.words for word in text]
+    apart = np.argsort(np.concatenate(found.occlusion))[:3]
+    print(f"As to {RESPECTS[1]}, set apart most by:", ", ".join(words[at] for at in apart))
+
+
+if __name__ == "__main__":
+    main()
