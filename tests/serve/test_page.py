@@ -218,7 +218,7 @@ def test_a_key_is_asked_for_and_kept_in_memory(page: Any, tmp_path: Path) -> Non
         page.keyboard.type(KEY)
         page.keyboard.press("Enter")
         page.wait_for_selector("#served:not(:empty)")
-        assert "no model that takes conditions" in page.inner_text("#conditions")
+        assert "without a model that takes conditions" in page.inner_text("#conditions")
         page.get_by_role("tab", name="Search").click()
         assert "tertium index build" in page.inner_text("#search-result")
         assert page.evaluate("localStorage.length + document.cookie.length") == 0
