@@ -210,6 +210,7 @@ def test_models(run: Run) -> None:
     assert [(model["name"], model["kind"]) for model in models] == [
         ("default", "encoder"),
         ("sts", "pair"),
+        ("conditional", "conditional"),
     ]
     for model in models:
         assert model.keys() == {"name", "kind", "summary", "folder", "problem"}
