@@ -24,7 +24,11 @@ from tertium.inference.search import TextIndex
 FOLDER = Path(__file__).parent
 COLOURS = 128
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-PAIR = {"a": "A man is playing a guitar on stage.", "b": "Someone plays an instrument for a crowd."}
+PAIR = {
+    "a": "A man is playing a guitar on stage.",
+    "b": "Someone plays an instrument for a crowd.",
+    "on": ["what they do", "the number of people"],
+}
 
 
 def main() -> None:
@@ -56,7 +60,7 @@ def photograph(url: str) -> None:
             context = browser.new_context(viewport=view, color_scheme=scheme)
             context.set_default_timeout(120_000)
             page = context.new_page()
-            page.goto(f"{url}/#compare?{urlencode(PAIR)}")
+            page.goto(f"{url}/#compare?{urlencode(PAIR, doseq=True)}")
             page.wait_for_selector("#reasons :is(#words, .hint)")
             keep(page, f"{name}-compare")
             if width > 600:
