@@ -1,4 +1,4 @@
-"""How alike are two sentences, and in which respect? Every respect on its own, then all at once.
+"""How alike are two sentences, and in which respect? Several respects, and the words that decide one.
 
 python examples/compare_in_a_respect.py
 """
