@@ -1,4 +1,4 @@
-"""How alike are two sentences, and in which respect? Several respects, and the words that decide one.
+"""How alike are two sentences, and in which respect? Several of them, and what decides one.
 
 python examples/compare_in_a_respect.py
 """
