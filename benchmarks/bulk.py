@@ -1,6 +1,6 @@
 """Bulk jobs: rate against encoding in memory, memory against rows, time against rows.
 
-python benchmarks/bulk.py                       # 100,000 sentences, a million rows: half an hour
+python benchmarks/bulk.py                       # 100,000 sentences, a million rows: twenty minutes
 python benchmarks/bulk.py --smoke               # seconds; publishes nothing
 """
 
@@ -21,8 +21,13 @@ from typing import Any
 
 import numpy as np
 from common import RESULTS, data_folder, peak_memory, publish
+from search_growth import exponent
 
-SIZES = {"sentences": 100_000, "steps": (1000, 2000, 4000, 8000), "rows": (10_000, 100_000, 10**6)}
+SIZES = {
+    "sentences": 100_000,
+    "steps": (1000, 3000, 10_000, 30_000),
+    "rows": (10_000, 100_000, 10**6),
+}
 SMOKE = {"sentences": 256, "steps": (32, 64, 128), "rows": (2_000, 20_000)}
 WIDTH = 384
 
@@ -57,7 +62,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         rate_rows, measured = rates(root, sizes["sentences"], options.workers)
-        rows = [*rate_rows, *growth(sizes["steps"]), *machinery(root, sizes["rows"])]
+        whole = (sizes["sentences"], measured.pop("memory_seconds"))
+        encoded = growth(sizes["steps"], whole, draw=not options.smoke)
+        rows = [*rate_rows, *encoded, *machinery(root, sizes["rows"])]
     header = ["what", "rows", "seconds", "rows/s", "peak memory"]
     if options.smoke:
         print(header, *rows, measured, sep="\n")
@@ -91,25 +98,40 @@ def rates(root: Path, count: int, workers: int) -> tuple[list[list[str]], dict[s
         "rate_per_worker": count / spent / workers,
         "bytes_per_row": size / count,
         "ratio_to_memory": memory["seconds"] / spent,
+        "memory_seconds": memory["seconds"],
     }
     return found, measured
 
 
-def growth(steps: Sequence[int]) -> list[list[str]]:
+def growth(steps: Sequence[int], whole: tuple[int, float], *, draw: bool) -> list[list[str]]:
     """Time of ``Encoder.encode`` against the number of sentences; the exponent is 1 if linear."""
     import tertium
 
     model = tertium.load()
     texts = sentences(max(steps))
     model.encode(texts[: min(steps)])
-    spent = []
+    points = []
     for count in steps:
         begin = time.perf_counter()
         model.encode(texts[:count], progress=False)
-        spent.append(time.perf_counter() - begin)
-    exponent = float(np.polyfit(np.log(steps), np.log(spent), 1)[0])
-    found = [row("Encoder.encode", n, t) for n, t in zip(steps, spent, strict=True)]
-    return [*found, [f"exponent of time against rows: {exponent:.2f}", "", "", "", ""]]
+        points.append((count, time.perf_counter() - begin))
+    slope = exponent([*points, whole])
+    if draw:
+        _plot([*points, whole], slope)
+    found = [row("Encoder.encode", count, spent) for count, spent in points]
+    return [*found, [f"exponent of time against rows: {slope:.2f}", "", "", "", ""]]
+
+
+def _plot(points: list[tuple[int, float]], slope: float) -> None:
+    from tertium.analysis.drawing import blank_figure
+
+    figure = blank_figure(5, 4)
+    axes = figure.subplots()
+    axes.loglog(*zip(*points, strict=True), marker="o", label=f"encode: n^{slope:.2f}")
+    axes.set(xlabel="sentences", ylabel="seconds")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    figure.savefig(RESULTS / "bulk_growth.png", dpi=150)
 
 
 def machinery(root: Path, counts: Sequence[int]) -> list[list[str]]:
