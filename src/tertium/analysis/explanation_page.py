@@ -65,7 +65,7 @@ def _words(found: Explanation, text: int) -> str:
     reach = max((abs(v) for values in found.contributions for v in values), default=0) or 1.0
     spans = " ".join(
         f'<span class="word" style="background: {_tint(value / reach)}">{_text(word.text)}'
-        f"<small>{value:+.2f}</small></span>"
+        f"<small>{value:+z.2f}</small></span>"
         for word, value in zip(found.words[text], found.contributions[text], strict=True)
     )
     return f'<p class="text"><strong>{"AB"[text]}</strong> {spans}</p>'
@@ -88,7 +88,7 @@ def _alignment(found: Explanation) -> str:
         return ""
     rows, columns = (strongest_words(found, text, _MOST) for text in (0, 1))
     cells = [
-        [f'<td style="background: {_tint(max(value, 0.0))}">{value:.2f}</td>' for value in line]
+        [f'<td style="background: {_tint(max(value, 0.0))}">{value:z.2f}</td>' for value in line]
         for line in ([found.alignment[row][column] for column in columns] for row in rows)
     ]
     table = _table(

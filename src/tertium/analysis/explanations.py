@@ -95,7 +95,7 @@ def _bars(axes: "Axes", found: Explanation, text: int, places: list[int]) -> Non
     values = [found.contributions[text][at] for at in places]
     rows = range(len(places))
     bars = axes.barh(rows, values, color=[_TOWARDS if value >= 0 else _AWAY for value in values])
-    axes.bar_label(bars, [f"{value:+.2f}" for value in values], padding=2, fontsize=7)
+    axes.bar_label(bars, [f"{value:+z.2f}" for value in values], padding=2, fontsize=7)
     axes.set_yticks(rows, [found.word((text, at)) for at in places], fontsize=8)
     axes.set_ylim(max(len(places), 1) - 0.5, -0.5)
     axes.set_xlim(min(every) - room * (min(every) < 0), max(every) + room)
@@ -125,8 +125,8 @@ def _alignment(axes: "Axes", found: Explanation, places: list[list[int]]) -> Non
     axes.set_title("words of A (rows) and B: cosine", fontsize=10)
     if matrix.size <= 150:
         for (row, column), value in np.ndenumerate(matrix):
-            dark = "white" if value > 0.5 else "0.2"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=dark)
+            ink = "white" if value > 0.5 else "0.2"
+            axes.text(column, row, f"{value:z.2f}", ha="center", va="center", fontsize=7, color=ink)
     axes.figure.colorbar(shown, ax=axes, fraction=0.046, pad=0.02).ax.tick_params(labelsize=7)
     _plain_labels(axes)
 

@@ -49,9 +49,9 @@ def _show_words(console: Console, found: Explanation, text: int) -> None:
     places = strongest_words(found, text, _WORDS)
     columns = []
     for at in places:
-        figures = [f"{found.occlusion[text][at]:+.2f}"]
+        figures = [f"{found.occlusion[text][at]:+z.2f}"]
         if found.gradients is not None:
-            figures.append(f"{found.gradients.contributions[text][at]:+.2f}")
+            figures.append(f"{found.gradients.contributions[text][at]:+z.2f}")
         word = found.word((text, at))
         wide = max(map(cell_len, (word, *figures)))
         style = _style(found.contributions[text][at] / reach)
@@ -109,7 +109,7 @@ def _alignment(found: Explanation, *, width: int) -> Table:
         line = found.alignment[row]
         nearest = max(line)
         cells = [
-            Text(f"{line[at]:.2f}", style="bold underline" if line[at] == nearest else "")
+            Text(f"{line[at]:z.2f}", style="bold underline" if line[at] == nearest else "")
             for at in columns
         ]
         table.add_row(Text(_short(found.word((0, row)))), *cells)

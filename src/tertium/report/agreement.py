@@ -96,7 +96,7 @@ def calibration_section(
         function="calibration_figure",
     )
     rows = [
-        [name, f"{m.bias:+.2f}", f"{m.error:.2f}", f"{100 * m.within_half:.0f} %"]
+        [name, f"{m.bias:+z.2f}", f"{m.error:.2f}", f"{100 * m.within_half:.0f} %"]
         for name, m in found.items()
     ]
     table = Table(

@@ -118,7 +118,7 @@ def _difference_rows(place: str, entries: Sequence[dict[str, Any]]) -> list[list
         [
             place,
             f"{entry['models'][0]} against {entry['models'][1]}",
-            f"{entry['difference']:+.2f}",
+            f"{entry['difference']:+z.2f}",
             _range(entry["interval"]),
             "" if entry["p_value"] is None else f"{entry['p_value']:.3f}",
             f"{entry['p_holm']:.3f}",
