@@ -1,5 +1,6 @@
 """Sentences a second of every engine against ``SentenceTransformer.encode``.
 
+tertium tune                          # what auto is
 python benchmarks/engines.py
 python benchmarks/engines.py --engines torch,onnx-int8 --sentences 200 --rounds 1 --texts 16,STS-B
 
@@ -24,7 +25,7 @@ import tertium
 
 LENGTHS = ("8", "16", "32", "64", "128")
 REAL = ("STS-B", "SICK", "wiki")
-ENGINES = ("torch", "onnx", "onnx-int8", "openvino", "openvino-int8", "static")
+ENGINES = ("torch", "onnx", "onnx-int8", "openvino", "openvino-int8", "static", "auto")
 BATCHES = (16, 32, 64, 128)
 DEFAULT, BEST = "sentence-transformers, default", "sentence-transformers, best batch"
 WORDS = ("the", "cat", "dog", "house", "river", "king", "water", "music", "paper", "stone", "green")
