@@ -1,6 +1,7 @@
 """Bulk jobs: rate against encoding in memory, memory against rows, time against rows.
 
-python benchmarks/bulk.py                       # 100,000 sentences, a million rows: twenty minutes
+python benchmarks/bulk.py --engine auto         # 100,000 sentences, a million rows: ten minutes
+python benchmarks/bulk.py                       # by torch: half an hour
 python benchmarks/bulk.py --smoke               # seconds; publishes nothing
 """
 
@@ -57,35 +58,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, nothing is kept")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="worker processes")
+    parser.add_argument("--engine", default="torch", help="of both sides")
     options = parser.parse_args()
     sizes: dict[str, Any] = SMOKE if options.smoke else SIZES
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        rate_rows, measured = rates(root, sizes["sentences"], options.workers)
+        rate_rows, measured = rates(root, sizes["sentences"], options)
         whole = (sizes["sentences"], measured.pop("memory_seconds"))
-        encoded = growth(sizes["steps"], whole, draw=not options.smoke)
+        encoded = growth(sizes["steps"], whole, options)
         rows = [*rate_rows, *encoded, *machinery(root, sizes["rows"])]
     header = ["what", "rows", "seconds", "rows/s", "peak memory"]
     if options.smoke:
         print(header, *rows, measured, sep="\n")
         return
     ratio = measured["ratio_to_memory"]
-    title = f"Bulk jobs, {options.workers} workers: {100 * ratio:.1f} % of the rate in memory"
+    title = f"Bulk jobs, {options.workers} workers, {options.engine}: "
+    title += f"{100 * ratio:.1f} % of the rate in memory"
     publish("bulk", title, header, rows)
     (RESULTS / "bulk.json").write_text(json.dumps(measured, indent=2) + "\n")
 
 
-def rates(root: Path, count: int, workers: int) -> tuple[list[list[str]], dict[str, float]]:
+def rates(
+    root: Path, count: int, options: argparse.Namespace
+) -> tuple[list[list[str]], dict[str, float]]:
     """The same sentences through ``Encoder.encode`` in memory and through ``tertium encode``."""
     file = root / "wiki.txt"
     file.write_text("".join(f"{text}\n" for text in sentences(count)), encoding="utf-8")
-    memory = json.loads(child("memory", file))
+    memory = json.loads(child("memory", file, options.engine))
     begin = time.perf_counter()
     command = [sys.executable, "-m", "tertium", "encode", str(file), "-o", f"{root}/vectors/"]
-    subprocess.run([*command, "--workers", str(workers)], check=True)
+    command += ["--workers", str(options.workers), "--engine", options.engine]
+    subprocess.run(command, check=True)
     spent = time.perf_counter() - begin
     begin = time.perf_counter()
-    subprocess.run([*command, "--workers", str(workers)], check=True)  # only checks what is there
+    subprocess.run(command, check=True)  # only checks what is there
     checked = time.perf_counter() - begin
     size = sum(path.stat().st_size for path in (root / "vectors").glob("part-*"))
     shutil.rmtree(root / "vectors")
@@ -95,7 +101,7 @@ def rates(root: Path, count: int, workers: int) -> tuple[list[list[str]], dict[s
         row("the same command again, nothing to do", count, checked),
     ]
     measured = {
-        "rate_per_worker": count / spent / workers,
+        "rate_per_worker": count / spent / options.workers,
         "bytes_per_row": size / count,
         "ratio_to_memory": memory["seconds"] / spent,
         "memory_seconds": memory["seconds"],
@@ -103,11 +109,13 @@ def rates(root: Path, count: int, workers: int) -> tuple[list[list[str]], dict[s
     return found, measured
 
 
-def growth(steps: Sequence[int], whole: tuple[int, float], *, draw: bool) -> list[list[str]]:
+def growth(
+    steps: Sequence[int], whole: tuple[int, float], options: argparse.Namespace
+) -> list[list[str]]:
     """Time of ``Encoder.encode`` against the number of sentences; the exponent is 1 if linear."""
     import tertium
 
-    model = tertium.load()
+    model = tertium.load(engine=options.engine)
     texts = sentences(max(steps))
     model.encode(texts[: min(steps)])
     points = []
@@ -116,7 +124,7 @@ def growth(steps: Sequence[int], whole: tuple[int, float], *, draw: bool) -> lis
         model.encode(texts[:count], progress=False)
         points.append((count, time.perf_counter() - begin))
     slope = exponent([*points, whole])
-    if draw:
+    if not options.smoke:
         _plot([*points, whole], slope)
     found = [row("Encoder.encode", count, spent) for count, spent in points]
     return [*found, [f"exponent of time against rows: {slope:.2f}", "", "", "", ""]]
@@ -167,18 +175,18 @@ def row(what: str, count: int, seconds: float, peak: float | None = None) -> lis
     return [what, f"{count:,}", f"{seconds:.1f}", f"{count / seconds:,.0f}", memory]
 
 
-def child(task: str, file: Path) -> str:
+def child(task: str, file: Path, *more: str) -> str:
     """Run a part in a process of its own, or an earlier peak of memory would hide its own."""
-    found = subprocess.check_output([sys.executable, __file__, "--run", task, str(file)])
+    found = subprocess.check_output([sys.executable, __file__, "--run", task, str(file), *more])
     return found.decode().splitlines()[-1]
 
 
-def run_memory(file: Path) -> None:
-    """Encode a file in memory, with the threads that torch chooses."""
+def run_memory(file: Path, engine: str) -> None:
+    """Encode a file in memory, with the threads that the engine chooses."""
     import tertium
 
     texts = file.read_text(encoding="utf-8").splitlines()
-    model = tertium.load()
+    model = tertium.load(engine=engine)
     model.encode(texts[:64])
     begin = time.perf_counter()
     model.encode(texts, progress=False)
@@ -204,6 +212,6 @@ def run_stub(file: Path) -> None:
 
 if __name__ == "__main__":
     if "--run" in sys.argv:
-        {"memory": run_memory, "stub": run_stub}[sys.argv[2]](Path(sys.argv[3]))
+        {"memory": run_memory, "stub": run_stub}[sys.argv[2]](Path(sys.argv[3]), *sys.argv[4:])
     else:
         main()

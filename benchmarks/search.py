@@ -36,7 +36,7 @@ class Sizes:
     sentences: int = 100_000
     index: int = 100_000
     queries: int = 1000
-    steps: tuple[int, ...] = (10_000, 30_000, 100_000, 200_000, 500_000, 1_000_000)
+    steps: tuple[int, ...] = (10_000, 30_000, 100_000, 300_000, 1_000_000)
     width: int = 384
 
 
@@ -119,7 +119,7 @@ def _sentence_vectors(count: int, *, smoke: bool) -> np.ndarray:
 
     texts = list(dict.fromkeys(_sentences()))[:count]
     path = cache_folder() / "benchmarks" / f"search-{len(texts)}.npy"
-    return unit(map_vectors(tertium.load(), texts, path))
+    return unit(map_vectors(tertium.load(engine="auto"), texts, path))
 
 
 def _sentences() -> Iterator[str]:
