@@ -61,20 +61,28 @@ def photograph(url: str) -> None:
             context.set_default_timeout(120_000)
             page = context.new_page()
             page.goto(f"{url}/#compare?{urlencode(PAIR, doseq=True)}")
-            page.wait_for_selector("#reasons :is(#words, .hint)")
+            settle(page, "compare", "#reasons :is(#words, .hint)")
             keep(page, f"{name}-compare")
             if width > 600:
                 page.get_by_role("tab", name="Many texts").click()
                 page.click("#many-example")
-                page.wait_for_selector("#matrix td")
+                settle(page, "many", "#matrix td")
                 keep(page, f"{name}-many")
                 page.get_by_role("tab", name="Search").click()
                 page.fill("#query", "The boat did not sail because of the storm.")
                 page.click("#search-form [type=submit]")
-                page.wait_for_selector("#hits-list")
+                settle(page, "search", "#hits-list")
                 keep(page, f"{name}-search")
             context.close()
         browser.close()
+
+
+def settle(page: Page, tab: str, shown: str) -> None:
+    """Wait for what a tab shall show; what went wrong instead ends the program."""
+    failed = f"#{tab}-result .error"
+    page.wait_for_selector(f"{shown}, {failed}")
+    for error in page.query_selector_all(failed):
+        sys.exit(error.inner_text().partition("\n")[0])
 
 
 def keep(page: Page, name: str) -> None:

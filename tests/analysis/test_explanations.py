@@ -62,6 +62,17 @@ def test_the_page_needs_nothing_and_runs_nothing(triple: Explanation) -> None:
     assert "reallocated" in html and "Where attention goes" in html
 
 
+def test_what_a_model_does_not_reallocate_is_not_shown(
+    tiny_bert: Path, triple: Explanation
+) -> None:
+    plain = scorer_of(tiny_bert, {"kind": "bi"}).explain("the cat", "a dog", condition="x")
+    for found, shown in ((plain, False), (triple, True)):
+        assert ("reallocated" in explanation_html(found)) == shown
+        legends = [axes.get_legend() for axes in explanation_figure(found).axes]
+        assert [len(each.get_texts()) for each in legends if each is not None] == [2 + shown]
+        assert (found.to_json()["attention"]["reallocated"] is not None) == shown
+
+
 def test_the_page_has_words_with_signed_numbers(encoder: Encoder) -> None:
     found = encoder.explain("the <b>cat</b>\0 sleeps", "a dog", method="gradients")
     page = Page(explanation_html(found))

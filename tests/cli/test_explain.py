@@ -46,6 +46,13 @@ def test_under_a_condition(run: Run, conditional: Path) -> None:
     assert len(attention["without_condition"]) == len(attention["reallocated"]) == 4
 
 
+def test_a_model_that_reallocates_nothing(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
+    scorer_of(tiny_bert, {"kind": "bi"}).save(tmp_path / "bi")
+    ran = run("explain", "the cat", "a dog", "--on", "the y", "-m", tmp_path / "bi")
+    assert ran.code == 0, ran.err
+    assert "with it" in ran.out and "reallocated" not in ran.out
+
+
 def test_without_its_condition(run: Run, conditional: Path) -> None:
     ran = run("explain", "the cat", "a dog", "-m", conditional)
     assert ran.code == 0 and ran.err.count("have no condition") == 1

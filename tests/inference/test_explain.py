@@ -101,6 +101,7 @@ def test_a_triple(config: dict[str, Any], name: str, request: pytest.FixtureRequ
     if found.focus is not None:
         assert found.focus.words == ("the", "cat", "a", "dog", ".")
         assert found.focus.alone.shape == (5, 5)
+        assert found.focus.reallocates == (config["kind"] in ("seaver", "rand_aug"))
         assert not np.allclose(found.focus.alone, found.focus.attention, equal_nan=True)
 
 

@@ -6,10 +6,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
 
+from tertium.encoders.explains import Explains
+from tertium.encoders.explanation.readings import Owner, Reading, States
+from tertium.encoders.explanation.words import split_words
 from tertium.serve.birth import run_worker
 from tertium.serve.spec import Spec
 from tertium.serve.worker import Worker
@@ -18,34 +25,7 @@ from tests.fakes import HashEncoder
 LOADER = "tests.serve.fakes:load"
 
 
-class Reasons:
-    """An explanation in the shape of the library's: every word has the same share."""
-
-    def __init__(self, model: str, texts: tuple[str, str], condition: str | None) -> None:
-        self._head = {"model": model, "condition": condition, "score": 0.5, "scale": [-1.0, 1.0]}
-        self._texts = texts
-
-    def to_json(self) -> dict[str, Any]:
-        sides = [
-            {
-                "text": text,
-                "words": [
-                    {"word": word, "occlusion": round(0.5 - 0.3 * at, 2), "gradients": None}
-                    for at, word in enumerate(text.split())
-                ],
-            }
-            for text in self._texts
-        ]
-        a, b = (text.split() for text in self._texts)
-        alignment = [[1.0 if x == y else 0.2 for y in b] for x in a]
-        change = {"by": 0.2, "reached": True, "score": 0.2, "removed": []}
-        if a:
-            change["removed"] = [{"text": 0, "place": 0, "word": a[0]}]
-        rest = {"method": "occlusion", "smallest_change": change, "attention": None, "notes": []}
-        return {**self._head, "unclipped": 0.5, "texts": sides, "alignment": alignment, **rest}
-
-
-class FakeModel(HashEncoder):
+class FakeModel(Explains, HashEncoder):
     """Vectors from hashes. Some texts are special: they take time, fail, or kill the process."""
 
     def __init__(self, name: str, *, pause: float = 0.0) -> None:
@@ -69,8 +49,42 @@ class FakeModel(HashEncoder):
         lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
         return np.asarray((first * second).sum(1) / lengths, np.float32)
 
-    def explain(self, a: str, b: str, *, condition: str | None = None) -> Reasons:
-        return Reasons(self.name, (a, b), condition)
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: Any = None
+    ) -> np.ndarray:
+        """As explanations ask: 0.5 for texts with the same first word, else 0.2."""
+        time.sleep(self.pause)
+        first = [[text.split()[:1] for text in item] for item in items]
+        return np.array([0.5 if a == b else 0.2 for a, b in first])
+
+    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+        """Every word is a token; the cosine of two words is 0.2."""
+        words = [[word.text for word in split_words(text)] for text in item]
+        places = {word: at for at, word in enumerate(dict.fromkeys(chain(*words)), 1)}
+        width = max(map(len, words))
+        rows = [[places[word] for word in own] + [0] * (width - len(own)) for own in words]
+        ids = torch.tensor(rows)
+        owners = tuple(
+            tuple(Owner(text, at) if at < len(own) else None for at in range(width))
+            for text, own in enumerate(words)
+        )
+
+        def states(ids: Tensor, mask: Tensor) -> Tensor:
+            found = 0.8**0.5 * one_hot(ids, len(places) + 1)
+            found[..., 0] = 0.2**0.5
+            return found
+
+        return [
+            Reading(
+                ids=ids,
+                mask=(ids > 0).long(),
+                silent=torch.zeros_like(ids[:, :1]),
+                owners=owners,
+                tables=(),
+                forward=states,
+                states=(States(slice(None), states),),
+            )
+        ]
 
 
 class FakeConditional:
@@ -83,10 +97,18 @@ class FakeConditional:
         return np.array([1 + len(condition) % 5 for *_, condition in triples], np.float32)
 
 
+class FakeReasons(FakeConditional, Explains):
+    """The same, and it can be asked why."""
+
+    name = "reasons"
+
+
 def load(name: str, **options: Any) -> Any:
     """A model by its name: ``slow:0.2`` takes 0.2 s for a batch."""
     if name == "respects":
         return FakeConditional()
+    if name == "reasons":
+        return FakeReasons()
     word, _, pause = name.partition(":")
     model = FakeModel(word, pause=float(pause or 0))
     if word == "mute":

@@ -54,6 +54,21 @@ async def test_pages_of_other_origins_may_call_only_if_they_are_named(tmp_path: 
             "/v1/embeddings", headers={**ask, "origin": "https://b.example"}
         )
         assert "access-control-allow-origin" not in other.headers
+        assert other.status_code == 400 and other.json()["error"]["code"] == "cors_refused"
+        refused = await client.post("/v1/embeddings", json=BODY, headers=origin)
+        assert refused.status_code == 401  # which the page can read
+        assert refused.headers["access-control-allow-origin"] == "https://a.example"
+        assert refused.headers["access-control-expose-headers"] == "Retry-After"
+
+
+@awaited
+async def test_a_failure_of_the_server_is_answered_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(cors_origins=["https://a.example"]) as client:
+        monkeypatch.setattr(client.service, "ask", None)
+        headers = {"origin": "https://a.example"}
+        answer = await client.post("/v1/embeddings", json=BODY, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "failed")
+    assert answer.headers["access-control-allow-origin"] == "https://a.example"
 
 
 @awaited

@@ -76,12 +76,12 @@ def compare(page: Any, site: Live, a: str = "a cat sleeps", b: str = "a dog slee
 
 def test_two_texts_are_compared_and_explained(page: Any, site: Live) -> None:
     page.goto(site.url)
-    assert "Write two texts" in page.inner_text("#compare-result")
+    page.get_by_text("Write two texts").wait_for()
     compare(page, site)
     assert re.search(r"\d\.\d\d cosine", page.inner_text("#scores").replace("\n", " "))
     assert page.locator("#words .words").count() == 2
     assert page.locator("#words .plus").first.inner_text() == "a"
-    assert "Without “a” the score would be 0.20." in page.inner_text("#words")
+    assert "Without “a” of the first text the score would be 0.20." in page.inner_text("#words")
     assert page.locator("#alignment td").count() == 10  # nine, and the corner
     assert "Score" in page.inner_text("#live")
 
@@ -100,7 +100,64 @@ def test_any_number_of_respects(page: Any, site: Live) -> None:
     assert "as to: animal" in shown and "as to: noise made" in shown and "as to: size" not in shown
     assert page.locator("#scores [role=meter]").count() == 3
     assert "of 5" in shown
-    assert "does not say which words" in page.inner_text("#reasons")  # the fake cannot
+
+
+def test_the_score_that_is_explained_can_be_chosen(page: Any, site: Live) -> None:
+    asked: list[Any] = []
+
+    def models(route: Any) -> None:
+        told = route.fetch().json()
+        for model in told["data"]:
+            model["answers"].append("explain")
+        route.fulfill(json=told)
+
+    def explain(route: Any) -> None:
+        body = route.request.post_data_json
+        asked.append(body.pop("on", None))
+        route.fulfill(json={**route.fetch(post_data=body).json(), "condition": asked[-1]})
+
+    page.route("**/v1/models", models)
+    page.route("**/v1/explain", explain)
+    page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog&on=animal&on=size")
+    page.wait_for_selector("#words")
+    title = page.locator("#words h2")
+    assert title.inner_text() == "The words that made it"
+    page.get_by_role("radio", name="overall").focus()
+    page.keyboard.press("ArrowDown")
+    title.filter(has_text="as to: animal").wait_for()
+    page.get_by_role("radio", name="as to: size").check()
+    title.filter(has_text="as to: size").wait_for()
+    page.keyboard.press("ArrowUp")
+    title.filter(has_text="as to: animal").wait_for()
+    assert asked == [None, "animal", "size"]  # what is known is not asked for again
+
+
+def test_scores_stay_when_the_explanation_fails(page: Any, site: Live) -> None:
+    page.route("**/v1/explain", lambda route: route.abort())
+    page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog")
+    page.wait_for_selector("#reasons [role=alert]")
+    assert "cosine" in page.inner_text("#scores")
+    page.unroute("**/v1/explain")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector("#words")
+    assert "cosine" in page.inner_text("#scores")
+
+
+def test_only_the_last_question_is_answered(page: Any, site: Live) -> None:
+    held: list[Any] = []
+    page.route(
+        "**/v1/similarity",
+        lambda route: route.continue_() if held else held.append(route),
+    )
+    page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog")
+    page.wait_for_selector("[aria-busy=true] .waiting >> text=the model")
+    page.get_by_label("Second text").fill("a cat")
+    with page.expect_event("requestfailed") as failed:
+        page.keyboard.press("Control+Enter")
+    assert failed.value == held[0].request
+    page.wait_for_selector("#words")
+    assert "1.00" in page.inner_text("#scores")
+    assert page.get_by_role("button", name="Compare", exact=True).is_enabled()
 
 
 def test_the_example_shows_respects(page: Any, site: Live) -> None:
@@ -151,6 +208,22 @@ def test_errors_are_told_and_can_be_tried_again(page: Any, site: Live) -> None:
     assert "The model failed on this text." in page.inner_text("[role=alert]")
 
 
+def test_no_tab_is_dead_while_the_server_is_silent(page: Any, site: Live) -> None:
+    page.route("**/v1/models", lambda route: route.abort())
+    page.goto(f"{site.url}/#search?q=a+dog")
+    page.wait_for_selector("#search-result [role=alert]")
+    assert page.get_by_label("Find texts").input_value() == "a dog"
+    for name in ("Compare", "Many texts"):
+        page.get_by_role("tab", name=name).click()
+        page.get_by_role("button", name="Try again").wait_for()
+    page.unroute("**/v1/models")
+    page.get_by_label("One text a line").fill("a cat\na dog")
+    page.get_by_role("button", name="Show the matrix").click()
+    page.wait_for_selector("#matrix td")
+    page.get_by_role("tab", name="Search").click()
+    assert "3 texts are waiting" in page.inner_text("#search-result")
+
+
 def test_the_keyboard_is_enough(page: Any, site: Live) -> None:
     page.goto(site.url)
     page.wait_for_selector("#served:not(:empty)")
@@ -195,9 +268,14 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Any, site: Live, scheme: s
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
     context.set_default_timeout(60_000)
     page = context.new_page()
-    compare(page, site, a="a rather long sentence about a cat that sleeps", b="dog " * 12)
+    compare(page, site, a="x" * 300 + " and a cat that sleeps", b="dog " * 12)
+    page.get_by_text("As a table").click()
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(246, 245, 241)" if scheme == "light" else "rgb(20, 25, 28)")
+    page.get_by_role("tab", name="Many texts").click()
+    page.click("#many-example")
+    page.wait_for_selector("#matrix td")
+    assert page.evaluate("document.querySelector('#matrix tbody th').offsetWidth") <= 100
     for name in ("Compare", "Many texts", "Search"):
         page.get_by_role("tab", name=name).click()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -209,15 +287,55 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Any, site: Live, scheme: s
     context.close()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_cell_can_be_read(page: Any, site: Live, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    compare(page, site)
+    cells = page.evaluate(
+        """async () => {
+            const { heatMap } = await import("/assets/dom.js");
+            const values = Array.from({ length: 81 }, (_, at) => (at - 40) / 40);
+            const map = heatMap(["row"], values.map(String), [values], { caption: "all" });
+            document.getElementById("alignment").append(map);
+            const style = (element) => getComputedStyle(element);
+            const card = style(document.getElementById("alignment")).backgroundColor;
+            const words = document.querySelectorAll(".words span");
+            return [...map.querySelectorAll("tbody td"), ...words]
+                .map((cell) => [style(cell).color, style(cell).backgroundColor, card]);
+        }"""
+    )
+    assert len(cells) > 81
+    assert min(contrast(*cell) for cell in cells) >= 4.5
+
+
+def contrast(ink: str, ground: str, card: str) -> float:
+    """Of WCAG, on a ground that lets the card through."""
+    colours = [[float(x) for x in re.findall(r"[\d.]+", name)] for name in (ink, ground, card)]
+    share = colours[1][3] if len(colours[1]) > 3 else 1.0
+    mixed = [share * x + (1 - share) * y for x, y in zip(colours[1], colours[2], strict=False)]
+    low, high = sorted(map(luminance, (colours[0], mixed)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: list[float]) -> float:
+    parts = [x / 255 for x in colour[:3]]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def test_a_key_is_asked_for_and_kept_in_memory(page: Any, tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(KEY)
-    with live(keys=file) as site:
-        page.goto(site.url)
+    with live(keys=file, model="mute") as site:
+        page.goto(f"{site.url}/#many?t=a+cat%0Aa+dog")
+        page.wait_for_selector("#many-result [role=alert]")
         page.wait_for_selector("#key:visible")
         page.keyboard.type(KEY)
         page.keyboard.press("Enter")
-        page.wait_for_selector("#served:not(:empty)")
+        page.wait_for_selector("#matrix td")
+        page.get_by_role("tab", name="Compare").click()
+        page.get_by_role("button", name="Show an example").click()
+        page.get_by_text("does not say which words").wait_for()
         assert "without a model that takes conditions" in page.inner_text("#conditions")
         page.get_by_role("tab", name="Search").click()
         assert "tertium index build" in page.inner_text("#search-result")

@@ -89,6 +89,18 @@ async def test_the_deadline_gives_504_and_the_work_is_dropped() -> None:
 
 
 @awaited
+async def test_others_are_answered_during_an_explanation_and_the_deadline_ends_it() -> None:
+    async with running(model="slow:0.1", deadline=2.0) as client:
+        text = " ".join(f"word{n}" for n in range(100))  # 40 parts
+        long = asyncio.ensure_future(client.post("/v1/explain", json={"a": text, "b": "a cat"}))
+        await until(lambda: started(client))
+        assert (await ask(client, "meanwhile")).status_code == 200 and not long.done()
+        assert (await long).status_code == 504
+        short = await client.post("/v1/explain", json={"a": "a cat", "b": "a dog"})
+        assert short.status_code == 200  # and not behind the rest of the long one
+
+
+@awaited
 async def test_what_a_client_deserted_is_not_run() -> None:
     async with running() as client:
         busy = asyncio.ensure_future(ask(client, "sleep 1.0"))

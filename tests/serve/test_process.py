@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = pytest.mark.integration
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
@@ -50,22 +50,20 @@ def children(process: int) -> set[int]:
 
 @posix
 def test_what_was_accepted_is_answered_before_the_end() -> None:
-    with started() as (process, url):
+    with started() as (process, url), httpx.Client(base_url=url, timeout=60) as client:
 
         def ask(number: int) -> int:
             texts = [f"text {number} {n}" for n in range(4)]
-            answer = httpx.post(f"{url}/v1/embeddings", json={"input": texts}, timeout=60)
+            answer = client.post("/v1/embeddings", json={"input": texts})
             return answer.status_code if len(answer.json()["data"]) == 4 else 0
 
         def accepted() -> int:
-            text = httpx.get(f"{url}/metrics").text
+            text = client.get("/metrics").text
             line = next(x for x in text.splitlines() if x.startswith("tertium_queue_requests "))
             return int(float(line.split()[1]))
 
         with ThreadPoolExecutor(24) as pool:
-            blocker = pool.submit(
-                httpx.post, f"{url}/v1/embeddings", json={"input": "sleep 2"}, timeout=60
-            )
+            blocker = pool.submit(client.post, "/v1/embeddings", json={"input": "sleep 2"})
             asked = [pool.submit(ask, number) for number in range(20)]
             deadline = time.monotonic() + 20
             while accepted() < 21 and time.monotonic() < deadline:
@@ -81,6 +79,7 @@ def test_what_was_accepted_is_answered_before_the_end() -> None:
 
 
 @posix
+@pytest.mark.long
 def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
     with started(deadline=600) as (process, url):
         workers = {
@@ -108,6 +107,7 @@ def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
 
 
 @posix
+@pytest.mark.long
 def test_memory_stays_flat_while_more_ask_than_it_can_answer() -> None:
     """A short form of benchmarks/serve_soak.py."""
     with started(model="hash", queue_requests=4) as (process, url):

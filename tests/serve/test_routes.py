@@ -90,11 +90,32 @@ async def test_explanations_are_the_librarys() -> None:
     async with running() as client:
         found = await post(client, "explain", a="a cat", b="a dog")
         assert [each["word"] for each in found["texts"][1]["words"]] == ["a", "dog"]
-        assert found["model"] == "hash" and found["alignment"][0] == [1.0, 0.2]
-        many = "word " * 129
-        assert await refused(client, "explain", a=many, b="a") == (413, "too_many_words", None)
+        assert found["model"] == "hash" and found["score"] == 0.5
+        assert found["alignment"][0] == pytest.approx([1.0, 0.2])
+        assert found["smallest_change"]["removed"] == [{"text": 0, "place": 0, "word": "a"}]
     async with running(model="mute") as client:
         assert await refused(client, "explain", a="a", b="b") == (501, "no_explanation", None)
+
+
+@pytest.mark.parametrize(
+    ("texts", "code"),
+    [
+        ({"a": "word " * 129, "b": "a"}, "too_many_words"),
+        ({"a": "/".join(["word"] * 65), "b": "a"}, "too_many_words"),
+        ({"a": "a", "b": "猫" * 129}, "too_many_words"),
+        ({"a": "a", "b": "a", "on": "a, " * 64}, "too_many_words"),
+        ({"a": "a " * 50, "b": "b " * 50}, "too_many_tokens"),
+        ({"a": "a", "b": "b", "on": "c " * 100}, "too_many_tokens"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_what_takes_too_long_to_explain_is_refused(texts: dict[str, str], code: str) -> None:
+    @awaited
+    async def test() -> None:
+        async with running(conditional_model="reasons", max_tokens=64) as client:
+            assert await refused(client, "explain", **texts) == (413, code, None)
+
+    test()
 
 
 @awaited
@@ -107,6 +128,7 @@ async def test_search_finds_what_is_added_meanwhile(tmp_path: Path) -> None:
         index.add(["a bird"])
         found = await post(client, "search", query="a bird", k=5, threshold=0.9)
         assert [hit["text"] for hit in found["results"][0]] == ["a bird"]
+        assert (await client.get("/v1/models")).json()["data"][-1]["texts"] == 3
         assert await refused(client, "search", query="a", k=101) == (400, "too_many_hits", "k")
 
 
@@ -130,7 +152,12 @@ async def test_an_index_brings_its_own_model(tmp_path: Path) -> None:
         ("embeddings", {"input": []}, (400, "invalid_request", "input")),
         ("embeddings", {"input": [1, 2]}, (400, "token_array", "input")),
         ("embeddings", {"input": [[1], [2]]}, (400, "token_array", "input")),
+        ("embeddings", {"input": None}, (400, "invalid_request", "input")),
+        ("embeddings", {"input": {"a": "b"}}, (400, "invalid_request", "input")),
         ("embeddings", {"input": ["a", 1]}, (400, "invalid_request", "input.1")),
+        ("embeddings", {"input": ["a", [3]]}, (400, "invalid_request", "input.1")),
+        ("embeddings", {"input": "a", "model": 1}, (400, "invalid_request", "model")),
+        ("search", {"query": ["a", None]}, (400, "invalid_request", "query.1")),
         ("embeddings", {"input": "a", "dimensions": 0}, (400, "invalid_request", "dimensions")),
         (
             "embeddings",
@@ -153,9 +180,25 @@ def test_refusals_have_one_shape(
     @awaited
     async def test() -> None:
         async with running(max_inputs=8, max_tokens=64) as client:
-            status, code, param = await refused(client, path, **body)
-            assert (status, code) == wanted[:2]
-            assert wanted[2] is None or (param or "").startswith(wanted[2].split(".")[0])
+            assert await refused(client, path, **body) == wanted
+
+    test()
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ([], "input: List should have at least 1 item"),
+        (None, "input: Input should be a text or a list of texts."),
+        (["a", [3]], "input.1: Input should be a valid string."),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(texts: Any, said: str) -> None:
+    @awaited
+    async def test() -> None:
+        async with running() as client:
+            answer = await client.post("/v1/embeddings", json={"input": texts})
+            assert answer.json()["error"]["message"].startswith(said)
 
     test()
 
@@ -209,6 +252,8 @@ async def test_health_and_counters() -> None:
     async with running() as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert (await client.get("/readyz")).json() == {"status": "ok"}
+        for path in ("/healthz", "/readyz"):
+            assert (await client.head(path)).status_code == 200
         await post(client, "embeddings", input=["a cat", "a dog"])
         await client.get("/secret-name")
         text = (await client.get("/metrics")).text

@@ -105,13 +105,14 @@ def _attention(focus: Focus) -> str:
         mean = matrix.nanmean(dim=0)
         return (mean / mean.mean()).tolist()
 
-    columns = [received(matrix) for matrix in (focus.alone, focus.attention, focus.weights)]
+    columns = [received(matrix) for matrix in focus.steps]
     cells = [[f"<td>{values[at]:.2f}</td>" for values in columns] for at in range(len(focus.words))]
     labels = [
         f"{'AB'[at >= focus.split]} {word}{' *' if at in focus.marked else ''}"
         for at, word in enumerate(focus.words)
     ]
-    table = _table(["without the condition", "with it", "reallocated"], labels, cells)
+    names = ["without the condition", "with it", "reallocated"][: len(columns)]
+    table = _table(names, labels, cells)
     return (
         f'<h2>Where attention goes</h2>\n{table}\n<p class="note">What a word receives from the '
         "others in the last layer; 1 is an even share. * exchanges most with the condition.</p>"

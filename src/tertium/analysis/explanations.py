@@ -135,9 +135,7 @@ def _attention(axes: "Axes", found: Explanation) -> None:
     """What each word receives from the others, on average, relative to an even share."""
     focus = found.focus
     assert focus is not None
-    for (marker, colour, label), matrix in zip(
-        _FOCUS, (focus.alone, focus.attention, focus.weights), strict=True
-    ):
+    for (marker, colour, label), matrix in zip(_FOCUS, focus.steps, strict=False):
         received = matrix.nanmean(dim=0)
         shares = (received / received.mean()).numpy()
         axes.plot(shares, marker, color=colour, ms=5, alpha=0.8, label=label)

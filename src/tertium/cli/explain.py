@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli.output import ENGINE, JSON, SCORER, emit, note
+from tertium.cli.output import ENGINE, JSON, emit, note
 
 if TYPE_CHECKING:
     from tertium.encoders.explanation import Explanation
@@ -19,7 +19,12 @@ def explain(
     a: str = typer.Argument(help="The first text."),
     b: str = typer.Argument(help="The second text."),
     on: str | None = typer.Option(None, help="Compare in this respect."),
-    model: str | None = SCORER,
+    model: str | None = typer.Option(
+        None,
+        "--model",
+        "-m",
+        help="Reserved name, folder or hub id (default: sts; with --on, conditional).",
+    ),
     method: str = typer.Option(
         "occlusion", help="occlusion, or gradients: integrated gradients beside it."
     ),

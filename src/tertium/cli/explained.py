@@ -122,9 +122,9 @@ def _column(found: Explanation, at: int) -> int:
 
 
 def _attention(focus: Focus) -> Table:
-    received = [matrix.nanmean(dim=0) for matrix in (focus.alone, focus.attention, focus.weights)]
+    received = [matrix.nanmean(dim=0) for matrix in focus.steps]
     table = Table("word", box=None, pad_edge=False)
-    for name in ("without condition", "with it", "reallocated"):
+    for name in ("without condition", "with it", "reallocated")[: len(received)]:
         table.add_column(name, justify="right")
     for at, word in enumerate(focus.words):
         if at == focus.split:

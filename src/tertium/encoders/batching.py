@@ -1,12 +1,14 @@
 """Batches without padding waste."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
-__all__ = ["chunks", "token_budget_batches"]
+__all__ = ["chunks", "padded", "token_budget_batches"]
 
 T = TypeVar("T")
 
@@ -31,6 +33,28 @@ def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray
         batches.append(order[start : start + size])
         start += size
     return batches
+
+
+def padded(
+    rows: Sequence[Sequence[int]], *, padding: int, width: int | None = None, left: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Rows of token ids as one tensor, and the mask of what is real in it.
+
+    Args:
+        rows: token ids.
+        padding: fills up what is shorter than the longest row, or than ``width``.
+        width: of the tensor (default: the longest row).
+        left: fill up on the left.
+
+    >>> padded([[5, 6, 7], [8]], padding=0)[0].tolist()
+    [[5, 6, 7], [8, 0, 0]]
+    """
+    lengths = np.fromiter(map(len, rows), int, len(rows))
+    places = np.arange(int(lengths.max(initial=0)) if width is None else width)
+    real = (places[::-1] if left else places) < lengths[:, None]
+    ids = np.full(real.shape, padding)
+    ids[real] = np.fromiter(itertools.chain.from_iterable(rows), int, int(lengths.sum()))
+    return torch.from_numpy(ids), torch.from_numpy(real)
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

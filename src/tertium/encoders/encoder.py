@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.encoders.attention import attention_maps, capture_attention
-from tertium.encoders.batching import chunks, token_budget_batches
+from tertium.encoders.batching import chunks, padded, token_budget_batches
 from tertium.encoders.contrastive import default_pooling
 from tertium.encoders.explains import Explains
 from tertium.encoders.layout import check_layout
@@ -509,7 +509,7 @@ class Encoder(Explains):
         extra = self.prompt_features(prompt)
         batches = token_budget_batches(lengths, budget=budget)
         with (
-            evaluating(self.model),
+            evaluating(self.model) if self.engine is None else contextlib.nullcontext(),
             bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,
         ):
             for batch in batches:
@@ -550,11 +550,16 @@ class Encoder(Explains):
         rows = [ids[index] for index in batch]
         if not rows:
             raise TertiumError("a batch needs at least one text.")
-        padded = self.tokenizer.pad({"input_ids": rows}, return_tensors="pt")
-        features = {key: value.to(self.device) for key, value in padded.items()}
-        if "token_type_ids" in self.tokenizer.model_input_names:
-            features.setdefault("token_type_ids", torch.zeros_like(features["input_ids"]))
-        return features
+        tokenizer = self.tokenizer
+        if tokenizer.pad_token_id is None:
+            raise TertiumError(f"{self.name}: the tokenizer has no padding token.")
+        left = tokenizer.padding_side == "left"
+        tokens, real = padded(rows, padding=tokenizer.pad_token_id, left=left)
+        features = {"input_ids": tokens, "attention_mask": real.long()}
+        if "token_type_ids" in tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(tokens)
+        device = self.device
+        return {key: value.to(device) for key, value in features.items()}
 
     def _embed(self, features: dict[str, Any]) -> Tensor:
         """Embeddings of a batch, from the engine or, without one, from torch."""
@@ -565,8 +570,8 @@ class Encoder(Explains):
                 f"{self.name} leaves its prompt out of the pooling, which the engine "
                 f"{self.engine.name} cannot: use torch."
             )
-        inputs = {key: features[key].cpu().numpy() for key in ("input_ids", "attention_mask")}
-        return torch.from_numpy(self.engine.run(inputs)).to(self.device)
+        inputs = {key: features[key].numpy() for key in ("input_ids", "attention_mask")}
+        return torch.from_numpy(self.engine.run(inputs))
 
     def _forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         self._select_hidden_states()
@@ -597,13 +602,15 @@ class Encoder(Explains):
 
 @contextlib.contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the block, whatever happens there."""
-    was_training = model.training
-    model.eval()
+    """Evaluation mode inside the block; what was training before it is training after it."""
+    training = [module for module in model.modules() if module.training]
+    if training:
+        model.eval()
     try:
         yield
     finally:
-        model.train(was_training)
+        for module in training:
+            module.training = True
 
 
 def flat_pairs(pairs: Iterable[TextPair]) -> list[str]:

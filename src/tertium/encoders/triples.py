@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from tertium.encoders.batching import padded
 from tertium.encoders.encoder import Truncation, TruncationWarning, valid_text
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.types import TextTriple
@@ -118,12 +119,9 @@ class Joiner:
 
     def batch(self, rows: Sequence[JoinedIds], *, width: int | None = None) -> dict[str, Tensor]:
         """Ids, mask and segments of a batch, padded to its longest row or to ``width``."""
-        lengths = torch.tensor([len(row.ids) for row in rows])
+        ids, real = padded([row.ids for row in rows], padding=self._padding, width=width)
         sentences = torch.tensor([row.sentences for row in rows])
-        places = torch.arange(int(lengths.max()) if width is None else width)
-        real = places < lengths[:, None]
-        ids = torch.full(real.shape, self._padding)
-        ids[real] = torch.tensor([token for row in rows for token in row.ids])
+        places = torch.arange(ids.shape[1])
         segments = (places >= sentences[:, None]).long().masked_fill(~real, _PADDING)
         return {"input_ids": ids, "attention_mask": real.long(), "segments": segments}
 

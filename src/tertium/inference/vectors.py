@@ -2,19 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from tertium.encoders import ENCODERS
+from tertium.encoders.batching import chunks
+from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError
 from tertium.files import atomic_path
+from tertium.inference.ensemble import Ensemble
+from tertium.inference.pair import PairScorer
 from tertium.progress import bar
 from tertium.types import Embedder
 
-__all__ = ["map_vectors"]
+__all__ = ["embedded_windows", "map_vectors"]
 
 _CHUNK = 2048  # texts; an interruption loses at most so many
 
@@ -48,6 +54,34 @@ def map_vectors(
     return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
 
 
+def embedded_windows(
+    model: Embedder, texts: Iterable[str], *, window: int
+) -> Iterator[NDArray[Any]]:
+    """The vectors of so many texts at a time; what was cut is told once, at the end."""
+    truncation = Truncation()
+    counted: dict[str, Any] = {"truncation": truncation} if _counts(model) else {}
+    encode: Callable[..., NDArray[Any]] = model.encode
+    for part in chunks(texts, window):
+        rows = np.asarray(encode(part, progress=False, **counted))
+        if rows.shape != (len(part), model.dimension):
+            raise TertiumError(
+                f"{model.name} gives vectors of shape {rows.shape}, not "
+                f"{(len(part), model.dimension)}."
+            )
+        if not np.isfinite(rows).all():
+            first = part[int(np.argmin(np.isfinite(rows).all(axis=1)))]
+            raise TertiumError(
+                f"{model.name} gives a vector that is not finite for {first[:60]!r}."
+            )
+        yield rows
+    truncation.report()
+
+
+def _counts(model: Embedder) -> bool:
+    """Whether the model counts texts that were not read whole, as ours do."""
+    return isinstance(model, (*ENCODERS.values(), PairScorer, Ensemble))
+
+
 def _fill(
     model: Embedder, texts: Sequence[str], path: Path, *, chunk: int, progress: bool | None
 ) -> None:
@@ -62,19 +96,13 @@ def _fill(
     )
     with bar(total=len(texts), label="teacher", unit="text", show=progress) as shown:
         shown.update(done)
-        for start in range(done, len(texts), chunk):
-            part = list(texts[start : start + chunk])
-            rows = model.encode(part, progress=False)
-            if not np.isfinite(rows).all():
-                first = part[int(np.argmin(np.isfinite(rows).all(axis=1)))]
-                raise TertiumError(
-                    f"{model.name} gives a vector that is not finite for {first[:60]!r}."
-                )
-            matrix[start : start + len(part)] = rows
+        for rows in embedded_windows(model, texts[done:], window=chunk):
+            matrix[done : done + len(rows)] = rows
             matrix.flush()
+            done += len(rows)
             with atomic_path(record) as temporary:  # only now do these rows count
-                temporary.write_text(json.dumps({**wanted, "done": start + len(part)}))
-            shown.update(len(part))
+                temporary.write_text(json.dumps({**wanted, "done": done}))
+            shown.update(len(rows))
 
 
 def _done(record: Path, path: Path, wanted: dict[str, object]) -> int:

@@ -5,13 +5,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
 import tertium
 from tertium.serve import schemas
 from tertium.serve.birth import spawn
+from tertium.serve.cors import Cors
 from tertium.serve.gate import Gate
 from tertium.serve.keys import KeyFile
 from tertium.serve.member import Launch
@@ -51,18 +51,10 @@ def build_app(service: Service) -> FastAPI:
     )
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _failed)
     app.include_router(routes(service))
     _add_health(app, service)
     if settings.page:
         app.include_router(pages())
-    if settings.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["authorization", "content-type"],
-        )
     app.add_middleware(
         Gate,
         keys=keys,
@@ -70,6 +62,8 @@ def build_app(service: Service) -> FastAPI:
         metrics=metrics,
         access_log=settings.access_log,
     )
+    if settings.cors_origins:
+        app.add_middleware(Cors, origins=settings.cors_origins)  # around the gate
     return app
 
 
@@ -98,6 +92,8 @@ def _add_health(app: FastAPI, service: Service) -> None:
     refusals = {**wrong, 401: {**error, "description": "An API key is missing or wrong."}}
     app.add_api_route("/healthz", healthz, responses={200: health, **wrong})
     app.add_api_route("/readyz", readyz, responses={200: health, 503: health, **wrong})
+    for path, check in (("/healthz", healthz), ("/readyz", readyz)):
+        app.add_api_route(path, check, methods=["HEAD"], include_in_schema=False)
     text: dict[str, Any] = {"description": "Counters", "content": {"text/plain": {}}}
     app.add_api_route("/metrics", metrics, responses={200: text, **refusals})
 
@@ -114,7 +110,3 @@ async def _http(request: Request, error: Exception) -> Response:
     return problem_response(
         Problem(error.status_code, code, message, headers=dict(error.headers or {}))
     )
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return problem_response(Problem(500, "failed", "The server failed to answer."))

@@ -38,7 +38,7 @@ def parse(model: type[Model], content: bytes) -> Model:
         return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"] if not str(part).startswith("list["))
+    place = ".".join(map(str, first["loc"]))
     code = "invalid_json" if first["type"] == "json_invalid" else "invalid_request"
     if first["type"] == "token_array":
         code = "token_array"

@@ -45,7 +45,7 @@ ROUTES = frozenset(
 
 
 class Gate:
-    """The outermost layer.
+    """What every request passes, except what browsers ask before they send one.
 
     Args:
         app: what it lets requests to.
@@ -76,7 +76,7 @@ class Gate:
             return await self._app(scope, receive, send)
         start = time.monotonic()
         scope.setdefault("state", {})["arrived"] = start
-        status = 500
+        status = 0  # nothing is answered yet
         path = scope["path"]
 
         async def sending(message: Message) -> None:
@@ -92,8 +92,11 @@ class Gate:
             problem = self._problem(scope, path)
             app = self._app if problem is None else problem_response(problem)
             await app(scope, receive, sending)
-        except Exception as error:  # answered with 500 by now; the log gets no text
+        except Exception as error:  # the log gets no text
             _ERRORS.error("%s", where(error))
+            if not status:
+                failed = Problem(500, "failed", "The server failed to answer.")
+                await problem_response(failed)(scope, receive, sending)
         finally:
             spent = time.monotonic() - start
             route = path if path in ROUTES else "other"
@@ -112,8 +115,6 @@ class Gate:
                 "--allowed-host.",
             )
         if self._keys is None or not path.startswith(("/v1/", "/metrics")):
-            return None
-        if scope["method"] == "OPTIONS":  # a browser asks before it sends the key
             return None
         scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() == "bearer" and self._keys.accepts(key.strip()):

@@ -111,13 +111,17 @@ class Lane:
             return None
         for task in tasks:
             task.items = [next(items) for _ in task.contents]
-            tokens = sum(item.tokens for item in task.items)
-            if tokens > self._most:
-                message = f"{tokens:,} tokens are more than the {self._most:,} of one request."
-                refuse(task, Refusal(413, "too_many_tokens", f"{message} Send fewer texts."))
+            try:
+                self._check(task.items)
+            except Refusal as refusal:
+                refuse(task, refusal)
             else:
                 self._waiting.append(task)
         return None
+
+    def measure(self, contents: Sequence[Any]) -> None:
+        """Refuse what has more tokens than one task may have."""
+        self._check(self._reader.read(contents))
 
     def gather(self) -> list[Slice]:
         """What runs next: as many items as fit, in turn, and at least one."""
@@ -159,6 +163,12 @@ class Lane:
         for part in parts:
             part.task.store(part, rows[start : start + part.end - part.start])
             start += part.end - part.start
+
+    def _check(self, items: Sequence[Item]) -> None:
+        tokens = sum(item.tokens for item in items)
+        if tokens > self._most:
+            message = f"{tokens:,} tokens are more than the {self._most:,} of one request."
+            raise Refusal(413, "too_many_tokens", f"{message} Send fewer texts, or shorter ones.")
 
 
 def _fit(items: Sequence[Item], start: int, budget: int, *, at_least: int) -> int:

@@ -38,9 +38,8 @@ class Calls:
         if asked.dimensions is not None and asked.dimensions > about.dimension:
             message = f"{about.name} has {about.dimension} dimensions, not {asked.dimensions}."
             raise Problem(400, "too_many_dimensions", message, param="dimensions")
-        texts = [asked.input] if isinstance(asked.input, str) else asked.input
-        head = {"kind": "embed", "contents": texts, "dimensions": asked.dimensions}
-        found, body = await self._ask(request, head, size, count=len(texts), param="input")
+        head = {"kind": "embed", "contents": asked.input, "dimensions": asked.dimensions}
+        found, body = await self._ask(request, head, size, count=len(asked.input), param="input")
         vectors = np.frombuffer(body, "<f4").reshape(found["shape"])
         shown = _base64(vectors) if asked.encoding_format == "base64" else list(vectors)
         data = [
@@ -100,9 +99,9 @@ class Calls:
         most = self._service.settings.max_hits
         if asked.k > most:
             raise Problem(400, "too_many_hits", f"k may be {most} at most.", param="k")
-        texts = [asked.query] if isinstance(asked.query, str) else asked.query
-        head = {"kind": "search", "contents": texts, "k": asked.k, "threshold": asked.threshold}
-        found, _ = await self._ask(request, head, size, count=len(texts), param="query")
+        head = {"kind": "search", "contents": asked.query, "k": asked.k}
+        head["threshold"] = asked.threshold
+        found, _ = await self._ask(request, head, size, count=len(asked.query), param="query")
         return _json({"results": found["results"], "model": index["name"], **_counts(found)})
 
     async def models(self, request: Request) -> Response:
@@ -119,7 +118,10 @@ class Calls:
             index = about.index
             found.append(
                 _entry(
-                    index["name"], ["search"], dimension=index["dimension"], texts=index["texts"]
+                    index["name"],
+                    ["search"],
+                    dimension=index["dimension"],
+                    texts=self._service.indexed(),
                 )
             )
         return _json({"object": "list", "data": found})

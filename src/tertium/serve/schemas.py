@@ -26,12 +26,24 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _several(value: Any) -> Any:
+    """One text is a list of one."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        raise PydanticCustomError("texts_type", "Input should be a text or a list of texts")
+    return value
+
+
 Text = Annotated[str, Field(strict=True)]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, strict=True)]
 Pair = Annotated[list[Text], Field(min_length=2, max_length=2)]
 Triple = Annotated[list[Text], Field(min_length=3, max_length=3)]
 Scale = Annotated[list[float], Field(min_length=2, max_length=2)]
+AttentionRows = list[list[float | None]]
 Some = Field(min_length=1)
+Several = Annotated[list[Text], Some]
+Texts = Annotated[Several, BeforeValidator(_several, json_schema_input_type=Text | Several)]
 
 
 class _Request(BaseModel):
@@ -47,7 +59,7 @@ class EmbeddingsRequest(_Request):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    input: Text | Annotated[list[Text], Some] = Field(description="One text or several.")
+    input: Texts = Field(description="One text or several.")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Count | None = Field(None, description="Keep the first so many.")
     user: Text | None = Field(None, description="Not used.")
@@ -87,7 +99,7 @@ class ExplainRequest(_Request):
 class SearchRequest(_Request):
     """Texts to look for in the index."""
 
-    query: Text | Annotated[list[Text], Some]
+    query: Texts
     k: Count = Field(10, description="How many hits for each.")
     threshold: float | None = Field(None, allow_inf_nan=False, description="The smallest cosine.")
 
@@ -144,14 +156,70 @@ class SearchAnswer(BaseModel):
     truncated: int
 
 
+class ExplainedWord(BaseModel):
+    """A word, and what it does to the score."""
+
+    word: str
+    start: int = Field(description="Its first character in the text.")
+    end: int = Field(description="The first character after it.")
+    occlusion: float = Field(description="By how much the score falls without the word.")
+    gradients: None = Field(description="The server computes none.")
+
+
+class ExplainedText(BaseModel):
+    """A text and its words."""
+
+    text: str
+    words: list[ExplainedWord]
+
+
+class RemovedWord(BaseModel):
+    """A word that is left out."""
+
+    text: Literal[0, 1]
+    place: int = Field(description="Its place among the words of the text.")
+    word: str
+
+
+class Change(BaseModel):
+    """The fewest words found without which the score is another one, at most two."""
+
+    by: float = Field(description="How far the score was to move.")
+    reached: bool = Field(description="If not, these words move it farthest.")
+    score: float = Field(description="Without these words.")
+    removed: list[RemovedWord]
+
+
+class Attention(BaseModel):
+    """Attention between words; a row is the word that looks, null what a model does not relate."""
+
+    words: list[str] = Field(description="Of both texts.")
+    split: int = Field(description="How many of them belong to the first.")
+    condition: str
+    marked: list[int] = Field(description="Words that exchange most with the condition.")
+    relevance: list[float] = Field(description="What each word exchanges with it.")
+    without_condition: AttentionRows
+    attention: AttentionRows = Field(description="With the condition.")
+    reallocated: AttentionRows | None = Field(description="If the model's head reallocates it.")
+
+
 class ExplainAnswer(BaseModel):
     """A score, word by word; what ``tertium explain --json`` prints."""
 
-    model_config = ConfigDict(extra="allow")
-
-    score: float
-    scale: Scale
     model: str
+    condition: str | None
+    score: float = Field(description="Within the scale.")
+    unclipped: float = Field(description="The same where the model goes beyond its scale.")
+    scale: Scale
+    method: Literal["occlusion"]
+    texts: Annotated[list[ExplainedText], Field(min_length=2, max_length=2)]
+    smallest_change: Change
+    gradients: None = Field(description="The server computes none.")
+    alignment: list[list[float]] | None = Field(
+        description="Cosines of words, a row for each of the first text; null without torch."
+    )
+    attention: Attention | None = Field(description="Under a condition, if the model shows it.")
+    notes: list[str] = Field(description="Why something is missing.")
 
 
 class ServedModel(BaseModel):

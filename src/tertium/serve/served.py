@@ -1,11 +1,13 @@
 """The models of a worker: loaded, described, and what each kind of request makes of their rows."""
 
 import pkgutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tertium.encoders.explanation.words import split_words
 from tertium.errors import TertiumError
 from tertium.inference.grading import TripleGrader
 from tertium.inference.search import TextIndex
@@ -87,19 +89,27 @@ class Served:
             return {**counts, "results": self._search(rows, head)}, b""
         return {**counts, "scores": rows.tolist()}, b""
 
-    def explain(self, task: Task) -> Answer:
-        """The answer to a request for an explanation."""
+    def explain(self, task: Task, pause: Callable[[], None]) -> Answer:
+        """The answer to a request for an explanation; ``pause`` is called between its parts."""
         a, b, on = task.contents
+        self._check_explained(a, b, on)
         model = self._model if on is None else self._conditional
-        words = len(a.split()) + len(b.split())
+        return {"explanation": explain(model, a, b, on, pause=pause)}, b""
+
+    def _check_explained(self, a: str, b: str, on: str | None) -> None:
+        """Refuse texts that take too long: each of their words is one more pair to score."""
+        words = sum(len(split_words(text)) for text in (a, b, on or ""))
         if words > self._spec.max_explained_words:
             raise Refusal(
                 413,
                 "too_many_words",
-                f"{words} words are more than the {self._spec.max_explained_words} that one "
-                "explanation may have. Send shorter texts.",
+                f"{words:,} words and signs are more than the {self._spec.max_explained_words:,} "
+                "that one explanation may have. Send shorter texts.",
             )
-        return {"explanation": explain(model, a, b, on)}, b""
+        if on is None:
+            self.lanes["score"].measure([a, b])
+        else:
+            self.lanes["grade"].measure([(a, b, on)])
 
     def _search(self, rows: Matrix, head: dict[str, Any]) -> list[list[dict[str, Any]]]:
         index = self._index

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from starlette.requests import Request
 
 from tertium.serve.metrics import Metrics
@@ -81,6 +82,15 @@ class Service:
             conditional=conditional,
             index=index,
         )
+
+    def indexed(self) -> int:
+        """Texts of the index, those that were added since the start included."""
+        index, folder = self.about.index, self.settings.index
+        assert index is not None and folder is not None
+        try:
+            return int(orjson.loads((folder / "manifest.json").read_bytes())["count"])
+        except (OSError, ValueError, KeyError):  # the index is being replaced
+            return int(index["texts"])
 
     async def ask(self, request: Request, head: dict[str, Any], *, size: int) -> Answer:
         """The worker's answer, unless the queue is full, time is up or the client goes away."""

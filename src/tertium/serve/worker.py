@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
@@ -17,6 +18,10 @@ from tertium.serve.served import Served, warm
 from tertium.serve.spec import Spec
 
 __all__ = ["Worker"]
+
+
+class _Deserted(Exception):
+    """Nobody waits for what is being made."""
 
 
 class Worker:
@@ -56,7 +61,7 @@ class Worker:
         self._send({"kind": "ready", **self._served.about()})
         self._flush()
         while self._open:
-            self._admit(self._take())
+            self._admit(self._take(wait=self._idle))
             self._step()
             self._flush()
         return None
@@ -73,11 +78,14 @@ class Worker:
             self._news.notify()
         self._orphaned()
 
-    def _take(self) -> list[dict[str, Any]]:
-        """All that has arrived; waits only if there is nothing else to do."""
-        idle = not self._explaining and not any(lane.busy for lane in self._lanes)
+    @property
+    def _idle(self) -> bool:
+        return not self._explaining and not any(lane.busy for lane in self._lanes)
+
+    def _take(self, *, wait: bool) -> list[dict[str, Any]]:
+        """All that has arrived; ``wait`` until there is something."""
         with self._news:
-            while idle and self._open and not self._arrived:
+            while wait and self._open and not self._arrived:
                 self._news.wait()
             taken = list(self._arrived)
             self._arrived.clear()
@@ -136,13 +144,25 @@ class Worker:
             if not task.dropped:
                 self._send({"kind": "started", "ids": [task.id]})
                 self._flush()
-                self._deliver(task, self._served.explain)
+                self._deliver(task, self._served.explain, partial(self._let_others, task))
                 return True
         return False
 
-    def _deliver(self, task: Task, make: Any) -> None:
+    def _let_others(self, explained: Task) -> None:
+        """A batch of each model in the midst of an explanation, which ends if nobody waits."""
+        self._admit(self._take(wait=False))
+        for lane in () if explained.alone else self._lanes:
+            if parts := lane.gather():
+                self._batch(lane, parts)
+        self._flush()
+        if explained.dropped or not self._open:
+            raise _Deserted
+
+    def _deliver(self, task: Task, make: Callable[..., Any], *how: Any) -> None:
         try:
-            head, body = make(task)
+            head, body = make(task, *how)
+        except _Deserted:
+            return None
         except Exception as error:
             return self._fail(task, error)
         self._tasks.pop(task.id, None)

@@ -39,6 +39,23 @@ def test_an_export_is_made_once(flat: Encoder) -> None:
 
 
 @pytest.mark.usefixtures("own_cache", "quick_export")
+def test_an_export_that_is_there_writes_nothing(
+    flat: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache of a container is read-only."""
+    first = made(flat)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr("tertium.inference.engines.build.FileLock", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert made(flat) == first
+    with pytest.raises(PermissionError):
+        made(flat, "onnx-int8")
+
+
+@pytest.mark.usefixtures("own_cache", "quick_export")
 @pytest.mark.parametrize("how", ["cut", "changed", "gone", "record"])
 def test_a_damaged_export_is_found_and_made_again(how: str, flat: Encoder) -> None:
     export = made(flat)

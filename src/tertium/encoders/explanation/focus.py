@@ -46,6 +46,8 @@ class Focus:
         weights: SEAVER's W of the sentence part, the mean over heads.
         relevance: attention that each word exchanges with the condition's words.
         marked: places of the words with most of it.
+        reallocates: whether the weights enter a score; else they say what SEAVER would make of this
+            attention.
     """
 
     words: tuple[str, ...]
@@ -56,6 +58,12 @@ class Focus:
     weights: Float[Tensor, "w w"]
     relevance: Float[Tensor, " w"]
     marked: tuple[int, ...]
+    reallocates: bool = False
+
+    @property
+    def steps(self) -> tuple[Float[Tensor, "w w"], ...]:
+        """What a score is made of: attention without the condition, with it, and reallocated."""
+        return (self.alone, self.attention, *([self.weights] if self.reallocates else []))
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers; what a model does not relate is null."""
@@ -132,6 +140,7 @@ def focus(
         found.weights,
         found.relevance,
         tuple(marked),
+        reallocates=reallocating is not None,
     )
 
 

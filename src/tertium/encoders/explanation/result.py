@@ -117,7 +117,7 @@ class Explanation:
                 "steps": integral.steps,
             },
             "alignment": self.alignment and [list(row) for row in self.alignment],
-            "attention": self.focus and self.focus.to_json(),
+            "attention": self.focus and _attention(self.focus),
             "notes": list(self.notes),
         }
 
@@ -137,3 +137,9 @@ class Explanation:
                 for at, word in enumerate(self.words[text])
             ],
         }
+
+
+def _attention(focus: Focus) -> dict[str, Any]:
+    """Without weights that do not enter the score."""
+    found = focus.to_json()
+    return found if focus.reallocates else {**found, "reallocated": None}

@@ -7,9 +7,9 @@ import numpy as np
 
 from tertium.encoders.explanation.occlusion import Occluded, Place, Score, leave_out
 
-__all__ = ["SmallestChange", "smallest_change"]
+__all__ = ["CANDIDATES", "SmallestChange", "smallest_change"]
 
-_CANDIDATES = 24  # words among which two or more are looked for
+CANDIDATES = 24  # words among which two or more are looked for
 _KEPT = 3  # removals that are taken further, of those that raise the score and that lower it
 Removal = frozenset[Place]
 
@@ -39,10 +39,11 @@ def smallest_change(
     by: float,
     scale: tuple[float, float] = (-np.inf, np.inf),
     most: int = 6,
+    candidates: int = CANDIDATES,
 ) -> SmallestChange:
     """Look for the fewest words whose removal moves the score by ``by``, up or down.
 
-    One word that is enough is always found, and two among the 24 with the largest contributions.
+    One word that is enough is always found, and two among those with the largest contributions.
     From three on, only the most promising removals are taken further, so that a smaller one may
     be missed. Each number of words is one call.
 
@@ -53,6 +54,7 @@ def smallest_change(
         by: how far the score shall move within the scale.
         scale: lowest and highest score.
         most: give up after so many words.
+        candidates: so many words with the largest contributions are looked at together.
     """
 
     def within(value: float) -> float:
@@ -62,7 +64,7 @@ def smallest_change(
         return abs(within(value) - within(found.score))
 
     fall = {place: found.contributions[place[0]][place[1]] for place in found.places}
-    candidates = sorted(fall, key=lambda place: -abs(fall[place]))[:_CANDIDATES]
+    strongest = sorted(fall, key=lambda place: -abs(fall[place]))[:candidates]
     level = {frozenset({place}): found.score - value for place, value in fall.items()}
     best: tuple[Removal, float] = (frozenset(), found.score)
     for count in range(1, most + 1):
@@ -74,8 +76,8 @@ def smallest_change(
         if moved(best[1]) >= by:
             break
         if count < most:
-            kept = [frozenset({place}) for place in candidates] if count == 1 else _ends(level)
-            level = _scored(score, texts, found, kept, candidates)
+            kept = [frozenset({place}) for place in strongest] if count == 1 else _ends(level)
+            level = _scored(score, texts, found, kept, strongest)
     removal, value = best
     return SmallestChange(tuple(sorted(removal)), within(value), by, moved(value) >= by)
 

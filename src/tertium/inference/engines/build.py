@@ -1,5 +1,6 @@
 """Exports that are made once, checked against torch, and kept: in the cache or with the model."""
 
+import contextlib
 import os
 import shutil
 import warnings
@@ -108,10 +109,14 @@ def kept(
 ) -> Export:
     """What the cache holds under this name, or what ``make`` puts into a folder for it."""
     target = export_folder(cache_folder(), fingerprint, engine)
+    with contextlib.suppress(DamagedExportError, OSError):  # told of below, where it is mended
+        record = read_record(target, fingerprint=fingerprint)
+        if record is not None and usable(record):
+            return Export(target, record)  # without a lock: the cache may be read-only
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(target.with_name(f"{engine}.lock")):
         found = find(target, fingerprint)
-        if found is not None and usable(found.record):
+        if found is not None and usable(found.record):  # another process has made it meanwhile
             return found
         with atomic_folder(target, last=RECORD) as temporary:
             record = make(temporary)

@@ -73,7 +73,7 @@ def session(path: Path | bytes, *, threads: int) -> Any:
     options.enable_cpu_mem_arena = False  # an arena grows to the largest batch and never shrinks
     options.enable_mem_pattern = False  # batches have many shapes
     options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     return onnxruntime.InferenceSession(
         path if isinstance(path, bytes) else str(path),
         options,

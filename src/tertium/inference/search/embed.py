@@ -1,19 +1,15 @@
 """Texts to unit vectors, window by window."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.encoders import ENCODERS
-from tertium.encoders.batching import chunks
-from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError
-from tertium.inference.ensemble import Ensemble
-from tertium.inference.pair import PairScorer
 from tertium.inference.search.rows import Matrix, Rows, unit
+from tertium.inference.vectors import embedded_windows
 from tertium.progress import bar
 from tertium.types import Embedder
 
@@ -42,27 +38,12 @@ def embed_into(
     progress: bool | None = None,
 ) -> None:
     """Write one unit vector a text into ``matrix``, which may be a mapped file."""
-    truncation = Truncation()
-    counted: dict[str, Any] = {"truncation": truncation} if _counts(model) else {}
-    encode: Callable[..., NDArray[Any]] = model.encode
     start = 0
     with bar(total=total, label="encoding", unit="text", show=progress) as shown:
-        for window in chunks(texts, _WINDOW):
-            rows = np.asarray(encode(window, progress=False, **counted))
-            if rows.shape != (len(window), matrix.shape[1]):
-                raise TertiumError(
-                    f"{model.name} gives vectors of shape {rows.shape}, not "
-                    f"{(len(window), matrix.shape[1])}."
-                )
-            if not np.isfinite(rows).all():
-                first = window[int(np.argmin(np.isfinite(rows).all(axis=1)))]
-                raise TertiumError(
-                    f"{model.name} gives a vector that is not finite for {first[:60]!r}."
-                )
-            matrix[start : start + len(window)] = unit(rows)
-            start += len(window)
-            shown.update(len(window))
-    truncation.report()
+        for rows in embedded_windows(model, texts, window=_WINDOW):
+            matrix[start : start + len(rows)] = unit(rows)
+            start += len(rows)
+            shown.update(len(rows))
 
 
 def store_into(
@@ -126,8 +107,3 @@ def _finite(rows: Matrix, start: int) -> Matrix:
     if not finite.all():
         raise TertiumError(f"Vector {start + int(np.argmin(finite)) + 1} is not finite.")
     return rows
-
-
-def _counts(model: Embedder) -> bool:
-    """Whether the model counts texts that were not read whole, as ours do."""
-    return isinstance(model, (*ENCODERS.values(), PairScorer, Ensemble))

@@ -4,11 +4,11 @@ import { find } from "./dom.js";
 
 let key = null;
 
-export async function call(path, body = null) {
+export async function call(path, body = null, signal = null) {
   const headers = { ...(body === null ? {} : { "content-type": "application/json" }), ...(key ? { authorization: `Bearer ${key}` } : {}) };
   let answer;
   try {
-    answer = await fetch(path, { method: body === null ? "GET" : "POST", headers, body: body === null ? null : JSON.stringify(body) });
+    answer = await fetch(path, { method: body === null ? "GET" : "POST", headers, body: body === null ? null : JSON.stringify(body), signal });
   } catch {
     throw new Error("The server does not answer. Is it still running?");
   }
@@ -36,10 +36,10 @@ export function onKey(then) {
 }
 
 // Vectors of texts, in requests that are not too large.
-export async function embed(texts) {
+export async function embed(texts, signal) {
   const vectors = [];
   for (let start = 0; start < texts.length; start += 64) {
-    const found = await call("/v1/embeddings", { input: texts.slice(start, start + 64) });
+    const found = await call("/v1/embeddings", { input: texts.slice(start, start + 64) }, signal);
     vectors.push(...found.data.map((each) => each.embedding));
   }
   return vectors;

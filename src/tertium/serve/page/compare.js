@@ -1,30 +1,32 @@
 // Two texts, any number of respects: scores, the words that made them, and how words belong together.
 
 import { call } from "./api.js";
-import { during, empty, find, heatMap, make, round, say, scoreBar } from "./dom.js";
+import { during, empty, find, heatMap, make, round, say, scoreBar, stop } from "./dom.js";
 
 const EXAMPLE = ["A man is playing a guitar on stage.", "Someone plays an instrument for a crowd."];
 const RESPECTS = ["what they do", "the number of people"]; // of the example
-let served = { explain: false, conditional: null };
+const reasons = make("div", { id: "reasons" });
+const explained = new Map(); // by respect, of the two texts shown
+let about = null;
 
-export function setUp(about, share) {
-  served = about;
-  find("no-conditions").hidden = Boolean(about.conditional);
-  find("conditions-hint").hidden = find("add-condition").hidden = !about.conditional;
-  find("add-condition").addEventListener("click", () => addCondition("").focus());
-  find("compare-form").addEventListener("submit", (event) => { event.preventDefault(); share(); run(); });
-  for (const id of ["text-a", "text-b"]) {
-    find(id).addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) find("compare-form").requestSubmit();
-    });
-  }
-  find("example").addEventListener("click", () => {
-    [find("text-a").value, find("text-b").value] = EXAMPLE;
-    find("condition-list").replaceChildren();
-    if (served.conditional) RESPECTS.forEach(addCondition);
-    find("compare-form").requestSubmit();
+find("add-condition").addEventListener("click", () => addCondition("").focus());
+for (const id of ["text-a", "text-b"]) {
+  find(id).addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat) find("compare-form").requestSubmit();
   });
-  empty(find("compare-result"), "Write two texts, and see how alike they are.");
+}
+find("example").addEventListener("click", () => {
+  write({ a: EXAMPLE[0], b: EXAMPLE[1], on: RESPECTS });
+  find("compare-form").requestSubmit();
+});
+
+export function meet(served) {
+  about = served;
+  const { conditional } = about;
+  find("no-conditions").hidden = conditional;
+  find("conditions-hint").hidden = find("add-condition").hidden = !conditional;
+  if (!conditional) find("condition-list").replaceChildren();
+  return [make("p", { class: "empty" }, "Write two texts, and see how alike they are.")];
 }
 
 export const read = () => ({ a: find("text-a").value, b: find("text-b").value, on: conditions() });
@@ -33,9 +35,10 @@ export function write({ a = "", b = "", on = [] }) {
   find("text-a").value = a;
   find("text-b").value = b;
   find("condition-list").replaceChildren();
-  if (served.conditional) on.forEach(addCondition);
-  if (a.trim() && b.trim()) run();
+  if (!find("add-condition").hidden) on.forEach(addCondition);
 }
+
+export const filled = () => Boolean(find("text-a").value.trim() && find("text-b").value.trim());
 
 const conditions = () =>
   [...find("condition-list").querySelectorAll("input")].map((input) => input.value.trim()).filter(Boolean);
@@ -55,42 +58,52 @@ function addCondition(value) {
   return input;
 }
 
-function run() {
+export function run() {
   const { a, b, on } = read();
   const place = find("compare-result");
+  stop(reasons);
+  explained.clear();
   if (!a.trim() || !b.trim()) {
     empty(place, "Both texts need a word or two.");
     (a.trim() ? find("text-b") : find("text-a")).focus();
     return;
   }
-  during(find("compare-form"), place, async () => {
+  during(place, async (signal) => {
     const [overall, respects] = await Promise.all([
-      call("/v1/similarity", { pairs: [[a, b]] }),
-      on.length ? call("/v1/conditional", { triples: on.map((condition) => [a, b, condition]) }) : null,
+      call("/v1/similarity", { pairs: [[a, b]] }, signal),
+      on.length ? call("/v1/conditional", { triples: on.map((condition) => [a, b, condition]) }, signal) : null,
     ]);
     const score = overall.scores[0];
     say(`Score ${round(score)} on a scale from ${overall.scale[0]} to ${overall.scale[1]}.`);
-    const first = make("div", { class: "card", id: "scores" }, make("h2", {}, "How alike"), scoreBar(score, overall.scale));
+    const card = make("div", { class: "card", id: "scores" }, make("h2", {}, "How alike"));
     if (respects) {
-      first.append(...on.map((condition, at) => scoreBar(respects.scores[at], respects.scale, { what: `as to: ${condition}`, small: true })));
+      const choice = (condition) => make("input", { type: "radio", name: "explained", checked: condition === null, onchange: () => explain(a, b, condition) });
+      card.append(
+        make("p", { class: "hint" }, "Choose the score whose words are shown below."),
+        scoreBar(score, overall.scale, { what: "overall", choice: choice(null) }),
+        ...on.map((condition, at) => scoreBar(respects.scores[at], respects.scale, { what: `as to: ${condition}`, choice: choice(condition), small: true })));
+    } else {
+      card.append(scoreBar(score, overall.scale));
     }
-    const reasons = make("div", { id: "reasons" }, make("p", { class: "waiting" }, "Looking for the words that made it…"));
-    explain(a, b, on.length ? on[0] : null).then((found) => reasons.replaceChildren(...found));
-    return [first, reasons];
-  });
+    explain(a, b, null);
+    return [card, reasons];
+  }, { form: find("compare-form") });
 }
 
-// The words, or one sentence about why there are none; scores stay either way.
-async function explain(a, b, on) {
-  const able = on === null ? served.explain : served.explainConditional;
-  if (!able) return [make("p", { class: "card hint" }, "This server does not say which words made the score.")];
-  let found;
-  try {
-    found = await call("/v1/explain", on === null ? { a, b } : { a, b, on });
-  } catch (error) {
-    return [make("p", { class: "error", role: "alert" }, `The words that made the score are missing: ${error.message}`)];
-  }
-  return [words(found), ...(found.alignment ? [alignment(found)] : [])];
+// The words that made one of the scores, or why there are none; scores stay either way.
+function explain(a, b, on) {
+  during(reasons, async (signal) => {
+    if (!(on === null ? about.explain : about.explainConditional)) {
+      return [make("p", { class: "card hint" }, "This server does not say which words made the score.")];
+    }
+    try {
+      const found = explained.get(on) ?? await call("/v1/explain", on === null ? { a, b } : { a, b, on }, signal);
+      explained.set(on, found);
+      return [words(found), ...(found.alignment ? [alignment(found)] : [])];
+    } catch (error) {
+      throw new Error(`The words that made the score are missing: ${error.message}`);
+    }
+  }, { again: () => explain(a, b, on), waiting: "Looking for the words that made it…" });
 }
 
 function words(found) {
@@ -102,12 +115,14 @@ function words(found) {
     return [make("span", { class: kind, vars: { much: much.toFixed(3) }, title: `Without “${word.word}” the score ${word.occlusion > 0 ? "falls" : "rises"} by ${round(Math.abs(word.occlusion))}` }, word.word), " "];
   })));
   const change = found.smallest_change;
-  const gone = change.removed.map((each) => `“${each.word}”`).join(", ");
+  const gone = ["first", "second"].map((name, side) => [name, change.removed.filter((each) => each.text === side)])
+    .filter(([, from]) => from.length)
+    .map(([name, from]) => `${from.map((each) => `“${each.word}”`).join(", ")} of the ${name} text`).join(" and ");
   const sentence = !gone ? null : make("p", {}, change.reached
     ? `Without ${gone} the score would be ${round(change.score)}.`
     : `No few words move the score far: without ${gone} it would be ${round(change.score)}.`);
   const rows = found.texts.flatMap((text, side) => text.words.map((word) =>
-    make("tr", {}, make("td", {}, side ? "second" : "first"), make("td", {}, word.word), make("td", {}, round(word.occlusion, 3)))));
+    make("tr", {}, make("td", {}, side ? "second" : "first"), make("td", { class: "word" }, word.word), make("td", {}, round(word.occlusion, 3)))));
   return make("div", { class: "card", id: "words" }, make("h2", {}, found.condition ? `The words that made it, as to: ${found.condition}` : "The words that made it"),
     ...lines,
     make("p", { class: "legend" },

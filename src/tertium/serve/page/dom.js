@@ -18,37 +18,50 @@ export const say = (message) => { find("live").textContent = message; };
 
 export const round = (value, digits = 2) => value.toFixed(digits).replace(/^-(?=0\.?0*$)/, "").replace("-", "−");
 
+const turns = new WeakMap(); // the work that a place waits for
+
+// Whatever a place waits for is no longer wanted.
+export function stop(place) {
+  turns.get(place)?.abort();
+  turns.delete(place);
+}
+
 export function empty(place, message) {
+  stop(place);
   place.replaceChildren(make("p", { class: "empty" }, message));
 }
 
-// Runs some work for a form: shows that it waits, then what it made, or what went wrong.
-export async function during(form, place, work) {
-  const button = form.querySelector("[type=submit]");
-  const again = () => form.requestSubmit();
-  button.disabled = true;
-  place.setAttribute("aria-busy", "true");
-  place.replaceChildren(make("p", { class: "waiting" }, "Asking the model…"));
+// Runs some work for a place: shows that it waits, then what it made, or what went wrong.
+// Of several works for one place, only the last is shown.
+export async function during(place, work, { form = null, again = () => form.requestSubmit(), waiting = "Asking the model…" }) {
+  stop(place);
+  const turn = new AbortController();
+  turns.set(place, turn);
+  const busy = (yes) => {
+    if (form) form.querySelector("[type=submit]").disabled = yes;
+    place.setAttribute("aria-busy", String(yes));
+  };
+  busy(true);
+  place.replaceChildren(make("p", { class: "waiting" }, waiting));
+  let made;
   try {
-    place.replaceChildren(...(await work()));
+    made = await work(turn.signal);
   } catch (error) {
-    place.replaceChildren(
-      make("div", { class: "error", role: "alert" }, make("p", {}, error.message),
-        make("button", { type: "button", onclick: again }, "Try again")));
-  } finally {
-    place.removeAttribute("aria-busy");
-    button.disabled = false;
+    made = [make("div", { class: "error", role: "alert" }, make("p", {}, error.message),
+      make("button", { type: "button", onclick: again }, "Try again"))];
   }
+  if (!turn.signal.aborted) place.replaceChildren(...made);
+  if ((turns.get(place) ?? turn) === turn) busy(false);
 }
 
 // The place of a score on its scale, as a bar with both ends named.
-export function scoreBar(score, scale, { what = null, small = false } = {}) {
+export function scoreBar(score, scale, { what = null, choice = null, small = false } = {}) {
   const [low, high] = scale;
   const share = Math.min(Math.max((score - low) / (high - low), 0), 1);
   const cosine = low === -1 && high === 1;
   const unit = cosine ? " cosine" : ` of ${high}`;
   return make("div", { class: small ? "score small" : "score" },
-    what === null ? null : make("div", { class: "what" }, what),
+    what === null ? null : make(choice ? "label" : "div", { class: "what" }, choice, what),
     make("div", { class: "number" }, round(score), make("small", {}, unit)),
     make("div", {},
       make("div", { class: "scale", role: "meter", "aria-label": what ?? "Score", "aria-valuemin": low,
@@ -66,8 +79,7 @@ export function heatMap(rows, columns, values, { caption, numbers = true }) {
   const body = rows.map((name, i) => make("tr", {}, make("th", { scope: "row", title: name }, name),
     ...columns.map((other, j) => {
       const value = values[i][j];
-      const kind = [value < 0 ? "minus" : "", Math.abs(value) > 0.72 ? "strong" : ""].join(" ").trim();
-      return make("td", { class: kind, vars: { much: Math.abs(value).toFixed(3) }, title: `${name} · ${other}: ${round(value)}` },
+      return make("td", { class: value < 0 ? "minus" : "", vars: { much: Math.abs(value).toFixed(3) }, title: `${name} · ${other}: ${round(value)}` },
         numbers ? round(value) : make("span", { class: "unseen" }, round(value)));
     })));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },

@@ -2,13 +2,14 @@
 
 import { call, onKey } from "./api.js";
 import * as compare from "./compare.js";
-import { find, make, say } from "./dom.js";
+import { during, find, say } from "./dom.js";
 import * as many from "./many.js";
 import * as search from "./search.js";
 
 const tabs = { compare, many, search };
 let current = "compare";
-let ready = false;
+let ready = false; // whether it is known what the server serves
+let asking = false;
 
 function show(name, { focus = false } = {}) {
   current = name;
@@ -45,13 +46,15 @@ function link() {
 
 const share = () => history.replaceState(null, "", link());
 
+// Fills the fields from the link, if it names a tab.
 function open() {
   const [name, text = ""] = location.hash.slice(1).split(/\?(.*)/s);
-  if (!(name in tabs)) return;
+  if (!Object.hasOwn(tabs, name)) return false;
   show(name);
   const query = new URLSearchParams(text);
   const values = Object.fromEntries([...query.keys()].map((key) => [key, query.get(key)]));
   tabs[name].write({ ...values, on: query.getAll("on") });
+  return true;
 }
 
 find("share").addEventListener("click", async () => {
@@ -74,31 +77,48 @@ find("theme").addEventListener("click", () => {
   document.documentElement.dataset.theme = dark ? "light" : "dark";
 });
 
-async function begin() {
-  if (ready) return open();
-  let models;
-  try {
-    models = (await call("/v1/models")).data;
-  } catch (error) {
-    const place = find("compare-result");
-    place.replaceChildren(make("div", { class: "error", role: "alert" }, make("p", {}, error.message),
-      make("button", { type: "button", onclick: begin }, "Try again")));
-    return;
-  }
-  ready = true;
-  const answering = (path, of = models) => of.find((model) => model.answers.includes(path));
+function summary(models) {
+  const answering = (path) => models.find((model) => model.answers.includes(path));
   const conditional = answering("conditional");
-  const about = {
-    explain: Boolean(answering("explain", models.slice(0, 1))),
-    conditional: conditional?.id ?? null,
+  return {
+    name: models[0].id,
+    explain: models[0].answers.includes("explain"),
+    conditional: Boolean(conditional),
     explainConditional: Boolean(conditional?.answers.includes("explain")),
     texts: answering("search")?.texts ?? null,
   };
-  find("served").textContent = models[0].id;
-  for (const tab of Object.values(tabs)) tab.setUp(about, share);
-  open();
 }
 
+// Asks what is served unless that is known, then for what the current tab holds.
+async function begin() {
+  if (asking) return;
+  if (!ready) {
+    asking = true;
+    const found = call("/v1/models").then(({ data }) => summary(data));
+    for (const [name, tab] of Object.entries(tabs)) {
+      during(find(`${name}-result`), async () => tab.meet(await found), { again: begin, waiting: "Asking the server…" });
+    }
+    try {
+      find("served").textContent = (await found).name;
+      ready = true;
+    } catch {
+      return; // every tab says why
+    } finally {
+      asking = false;
+    }
+  }
+  if (tabs[current].filled()) tabs[current].run();
+}
+
+for (const [name, tab] of Object.entries(tabs)) {
+  find(`${name}-form`).addEventListener("submit", (event) => {
+    event.preventDefault();
+    share();
+    if (ready) tab.run();
+    else begin();
+  });
+}
 onKey(begin);
-addEventListener("hashchange", open);
+addEventListener("hashchange", () => { if (open()) begin(); });
+open();
 begin();

@@ -10,26 +10,25 @@ const EXAMPLE = [
 ];
 let last = null;
 
-export function setUp(about, share) {
-  find("many-form").addEventListener("submit", (event) => { event.preventDefault(); share(); run(); });
-  find("many-example").addEventListener("click", () => { find("lines").value = EXAMPLE.join("\n"); find("many-form").requestSubmit(); });
-  for (const id of ["same", "group"]) {
-    find(id).addEventListener("input", () => {
-      find(`${id}-value`).textContent = Number(find(id).value).toFixed(2);
-      if (last) find("many-result").replaceChildren(...shown(last));
-    });
-  }
-  empty(find("many-result"), "Paste some sentences, one a line.");
+find("many-example").addEventListener("click", () => { find("lines").value = EXAMPLE.join("\n"); find("many-form").requestSubmit(); });
+for (const id of ["same", "group"]) {
+  find(id).addEventListener("input", () => {
+    find(`${id}-value`).textContent = Number(find(id).value).toFixed(2);
+    if (last) find("many-result").replaceChildren(...shown(last));
+  });
 }
+
+export const meet = () => [make("p", { class: "empty" }, "Paste some sentences, one a line.")];
 
 export const read = () => ({ t: find("lines").value });
 
 export function write({ t = "" }) {
   find("lines").value = t;
-  if (t.trim()) run();
 }
 
-function run() {
+export const filled = () => Boolean(find("lines").value.trim());
+
+export function run() {
   const place = find("many-result");
   const texts = find("lines").value.split("\n").map((line) => line.trim()).filter(Boolean);
   last = null;
@@ -38,12 +37,12 @@ function run() {
     find("lines").focus();
     return;
   }
-  during(find("many-form"), place, async () => {
+  during(place, async (signal) => {
     const kept = texts.slice(0, MOST);
-    const vectors = await embed(kept);
+    const vectors = await embed(kept, signal);
     last = { texts: kept, left: texts.length - kept.length, cosines: cosines(vectors) };
     return shown(last);
-  });
+  }, { form: find("many-form") });
 }
 
 const cosines = (vectors) => vectors.map((u) => vectors.map((v) => u.reduce((sum, x, at) => sum + x * v[at], 0)));

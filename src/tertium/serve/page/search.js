@@ -3,29 +3,23 @@
 import { call } from "./api.js";
 import { during, empty, find, make, round, say } from "./dom.js";
 
-let texts = null;
-
-export function setUp(about, share) {
-  texts = about.texts;
-  find("search-form").addEventListener("submit", (event) => { event.preventDefault(); share(); run(); });
-  if (texts === null) {
-    find("search-form").hidden = true;
-    find("search-result").replaceChildren(make("div", { class: "empty" },
-      make("p", {}, "This server has nothing to search."),
-      make("p", {}, "Build an index with ", make("code", {}, "tertium index build FILE -o DIR"), " and start the server with ", make("code", {}, "--index DIR"), ".")));
-    return;
-  }
-  empty(find("search-result"), `${texts.toLocaleString("en")} texts are waiting.`);
+export function meet({ texts }) {
+  find("search-form").hidden = texts === null;
+  if (texts !== null) return [make("p", { class: "empty" }, `${texts.toLocaleString("en")} texts are waiting.`)];
+  return [make("div", { class: "empty" },
+    make("p", {}, "This server has nothing to search."),
+    make("p", {}, "Build an index with ", make("code", {}, "tertium index build FILE -o DIR"), " and start the server with ", make("code", {}, "--index DIR"), "."))];
 }
 
 export const read = () => ({ q: find("query").value });
 
 export function write({ q = "" }) {
   find("query").value = q;
-  if (q.trim() && texts !== null) run();
 }
 
-function run() {
+export const filled = () => Boolean(find("query").value.trim()) && !find("search-form").hidden;
+
+export function run() {
   const query = find("query").value.trim();
   const place = find("search-result");
   if (!query) {
@@ -33,12 +27,12 @@ function run() {
     find("query").focus();
     return;
   }
-  during(find("search-form"), place, async () => {
-    const found = await call("/v1/search", { query, k: Number(find("hits").value) });
+  during(place, async (signal) => {
+    const found = await call("/v1/search", { query, k: Number(find("hits").value) }, signal);
     const hits = found.results[0];
     say(`${hits.length} texts found.`);
     if (!hits.length) return [make("p", { class: "empty" }, "Nothing was found.")];
     return [make("ol", { class: "plain hits card", id: "hits-list" }, ...hits.map((hit) => make("li", {},
       make("span", { class: "number-tag", title: "cosine" }, round(hit.score)), " ", hit.text, " ", make("span", { class: "hint" }, hit.id))))];
-  });
+  }, { form: find("search-form") });
 }
