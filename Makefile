@@ -34,6 +34,7 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/train_jtcse.py
 	$(BIN)/python benchmarks/score_conditional.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/engine_profile.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/bulk.py
 	$(BIN)/python benchmarks/serve.py

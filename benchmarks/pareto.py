@@ -139,10 +139,15 @@ def _draw(rates: dict[str, float], points: dict[str, float]) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
-    for name, rate in rates.items():
-        axes.plot(rate, points[name], "o", color="tab:blue" if "," in name else "tab:gray")
-        axes.annotate(name, (rate, points[name]), xytext=(5, 4), textcoords="offset points")
+    models: dict[str, list[str]] = {}
+    for name in rates:
+        models.setdefault(name.split(",")[0], []).append(name)
+    for model, marker in zip(models, "o^sDv", strict=False):
+        for name in models[model]:
+            axes.plot(rates[name], points[name], marker, linestyle="none", label=name)
     axes.set(xscale="log", xlabel="sentences a second", ylabel="Spearman, mean of seven STS tasks")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize="x-small", loc="lower left")
     figure.savefig(RESULTS / "pareto.png", dpi=150)
 
 

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tertium.files import atomic_path, cache_folder, sha256
+from tertium.errors import TertiumError
+from tertium.files import (
+    atomic_path,
+    cache_folder,
+    check_outputs,
+    existing_file,
+    sha256,
+    sync,
+)
 
 
 def test_a_file_takes_its_name_only_when_whole(tmp_path: Path) -> None:
@@ -37,6 +45,63 @@ def test_the_users_mask_decides_who_may_read(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "out.txt").stat().st_mode) == 0o640
+
+
+def test_a_durable_file_and_then_its_folder_are_brought_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def noted(path: Path) -> None:
+        sync(path)
+        seen.append("folder" if path.is_dir() else path.read_text())
+
+    monkeypatch.setattr("tertium.files.sync", noted)
+    with atomic_path(tmp_path / "plain.txt") as temporary:
+        temporary.write_text("x")
+    assert seen == []
+    with atomic_path(tmp_path / "out.txt", durable=True) as temporary:
+        temporary.write_text("whole")
+    assert seen == ["whole", "folder"]
+
+
+def test_a_folder_that_cannot_be_brought_to_the_disk_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    sync(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="Invalid argument"):
+        sync(tmp_path / "file")
+
+
+def test_an_input_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert existing_file(tmp_path / "file") == tmp_path / "file"
+    os.mkfifo(tmp_path / "pipe")
+    for name, said in [(".", "is a folder"), ("pipe", "is a pipe"), ("gone", "no such file")]:
+        with pytest.raises(TertiumError, match=said):
+            existing_file(tmp_path / name)
+
+
+def test_outputs_have_places_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = Path("in.txt")
+    source.touch()
+    Path("link.txt").symlink_to("in.txt")
+    check_outputs(source, Path("new/deep/out.txt"), None, Path("report.tsv"))
+    check_outputs(None, source)
+    for outputs in (["in.txt"], ["./in.txt"], ["link.txt"], ["a.txt", tmp_path / "a.txt"]):
+        with pytest.raises(TertiumError, match="is named twice"):
+            check_outputs(source, *map(Path, outputs))
+    with pytest.raises(TertiumError, match=r"in\.txt/out\.txt cannot be written"):
+        check_outputs(None, Path("in.txt/out.txt"))
+    with pytest.raises(TertiumError, match="is a folder"):
+        check_outputs(None, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "link.txt"]
 
 
 def test_sha256_follows_the_content(tmp_path: Path) -> None:

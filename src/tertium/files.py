@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, hashes, and the cache folder."""
+"""Files that are whole or absent: checks, atomic writes, hashes, and the cache folder."""
 
 import contextlib
 import hashlib
@@ -11,7 +11,16 @@ from pathlib import Path
 
 from tertium.errors import TertiumError
 
-__all__ = ["atomic_folder", "atomic_path", "cache_folder", "check_new_folder", "sha256"]
+__all__ = [
+    "atomic_folder",
+    "atomic_path",
+    "cache_folder",
+    "check_new_folder",
+    "check_outputs",
+    "existing_file",
+    "sha256",
+    "sync",
+]
 
 
 def cache_folder() -> Path:
@@ -23,8 +32,13 @@ def cache_folder() -> Path:
 
 
 @contextlib.contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Give a temporary neighbour of ``path`` to write to; it takes the name only on success."""
+def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Give a temporary neighbour of ``path`` to write to; it takes the name only on success.
+
+    Args:
+        path: where the file goes.
+        durable: wait until it is on the disk, so that it survives a loss of power.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     os.close(handle)
@@ -32,7 +46,11 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
+        if durable:
+            sync(temporary)
         temporary.replace(path)
+        if durable:
+            sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -66,6 +84,58 @@ def check_new_folder(folder: Path) -> None:
     """Raise unless ``folder`` does not exist yet, or is empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise TertiumError(f"{folder} exists and is not empty. Name another folder, or remove it.")
+
+
+def existing_file(path: Path) -> Path:
+    """``path``, if it is a file that can be read as often as needed; else raise."""
+    if path.is_file():
+        return path
+    if path.exists() and not path.is_dir():
+        raise TertiumError(
+            f"{path} is a pipe or a device, which cannot be read twice. Save it to a file first."
+        )
+    what = "is a folder, not a file" if path.is_dir() else "no such file"
+    raise TertiumError(f"{path}: {what}. Check the path.")
+
+
+def check_outputs(source: Path | None, *outputs: Path | None) -> None:
+    """Raise, before any work, if an output is the input or another output, or has no place.
+
+    Args:
+        source: the input, if it is a file.
+        outputs: files to write, those that are asked for; folders above may still be missing.
+    """
+    known = [] if source is None else [source.resolve()]
+    for output in filter(None, outputs):
+        if output.resolve() in known:
+            raise TertiumError(
+                f"{output} is named twice: one file would take the place of the other. Name "
+                "another for the output."
+            )
+        known.append(output.resolve())
+        _check_place(output)
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise TertiumError(f"{path} is a folder. Name a file for the output.")
+    try:
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        tempfile.TemporaryFile(dir=above).close()
+    except OSError as error:
+        raise TertiumError(
+            f"{path} cannot be written ({error.strerror}). Name another place for the output."
+        ) from error
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk; not every system can do so for a folder."""
+    with contextlib.suppress(OSError) if path.is_dir() else contextlib.nullcontext():
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def sha256(path: Path) -> str:

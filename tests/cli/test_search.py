@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,37 @@ def test_clusters_and_loners(run: Run, texts: Path) -> None:
     assert "6 of 6 texts in 2 groups" in shown.err
 
 
+def test_fewer_groups_than_asked_for_are_told(run: Run, texts: Path) -> None:
+    np.save("v.npy", np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 0], [0, 1.0]]))
+    ran = run("cluster", texts, "-o", "c.tsv", "--vectors", "v.npy", "--k", 5, "--json")
+    assert ran.code == 0 and len(json.loads(ran.out)["clusters"]) == 2
+    assert "2 groups instead of 5: the others stayed empty" in ran.err
+
+
+# stored vectors
+
+
+@pytest.mark.parametrize("command", ["mine", "dedupe", "cluster", "index build", "index add"])
+def test_vectors_of_other_texts_are_refused(
+    run: Run, tiny_bert: Path, texts: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tertium.inference.bulk.local.START_METHOD", "fork")
+    assert run("encode", texts, "-o", "v/", "-m", tiny_bert, "--workers", 1).code == 0
+    Path("turned.txt").write_text("\n".join([*TEXTS[:4], TEXTS[5], TEXTS[4]]) + "\n")
+    if command == "index add":
+        assert run("index", "build", texts, "-o", "index", "-m", tiny_bert).code == 0
+        target = ["index", "turned.txt"]
+    else:
+        target = ["turned.txt", "-o", "out" if command == "index build" else "out.tsv"]
+    ran = run(*command.split(), *target, "--vectors", "v", *(["-m", tiny_bert]))
+    assert (ran.code, ran.out) == (2, "")
+    assert "vector 5 is that of 'a  b c', and text 5 is 'x y z'" in ran.err
+    assert not list(Path.cwd().glob("out*"))
+    target[target.index("turned.txt")] = "texts.txt"
+    ran = run(*command.split(), *target, "--vectors", "v", *(["-m", tiny_bert]))
+    assert ran.code == 0, ran.err
+
+
 # mistakes
 
 
@@ -204,6 +236,21 @@ def test_clusters_and_loners(run: Run, texts: Path) -> None:
         ("index search full --queries texts.txt", "needs a place: --output"),
         ("index search full a -o out.md", "out.md: this goes to"),
         ("index search full a --k 0", "Invalid value"),
+        ("index search full a --threshold nan", "from -1 to 1, not nan"),
+        ("index search full a --threshold 7", "from -1 to 1, not 7"),
+        ("index search full --queries texts.tsv -o texts.tsv", "texts.tsv is named twice"),
+        ("mine texts.tsv -o texts.tsv", "texts.tsv is named twice"),
+        ("mine texts.txt -o texts.txt/out.tsv -m ./nothing", "cannot be written"),
+        ("mine full -o out.tsv", "full: is a folder, not a file"),
+        ("mine pipe.txt -o out.tsv", "pipe.txt is a pipe or a device"),
+        ("dedupe texts.txt -o ./texts.txt", "texts.txt is named twice"),
+        ("dedupe texts.txt -o out.tsv --report out.tsv", "out.tsv is named twice"),
+        ("dedupe texts.txt -o out.tsv --report texts.tsv/r.tsv -m ./nothing", "cannot be written"),
+        ("cluster texts.tsv -o texts.tsv", "texts.tsv is named twice"),
+        ("cluster texts.txt -o texts.txt/out.tsv -m ./nothing", "cannot be written"),
+        ("score texts.tsv -o texts.tsv", "texts.tsv is named twice"),
+        ("score texts.tsv -o texts.txt/out.tsv -m ./nothing", "cannot be written"),
+        ("encode in.parquet -o in.parquet", "in.parquet is named twice"),
         ("index stats nothing", "nothing holds no index"),
         ("mine texts.txt -o out.txt", "out.txt: this goes to"),
         ("mine texts.txt -o out.tsv --threshold 2", "from -1 to 1, not 2"),
@@ -230,6 +277,8 @@ def test_mistakes_leave_nothing_behind(run: Run, tiny_bert: Path, command: str, 
     Path("empty.txt").write_text("")
     np.save("wide.npy", np.ones((3, 4)))
     np.save("six.npy", np.ones((6, 4)))
+    os.mkfifo("pipe.txt")
+    before = [Path(name).read_bytes() for name in ("texts.txt", "texts.tsv")]
     Path("full").mkdir()
     Path("full/mine.txt").write_text("x")
     ran = run(*(tiny_bert if word == "BERT" else word for word in command.split()))
@@ -237,6 +286,7 @@ def test_mistakes_leave_nothing_behind(run: Run, tiny_bert: Path, command: str, 
     assert said in ran.err and "Traceback" not in ran.err
     assert not [path for path in Path.cwd().iterdir() if path.name.startswith("out")]
     assert [path.name for path in Path("full").iterdir()] == ["mine.txt"]
+    assert [Path(name).read_bytes() for name in ("texts.txt", "texts.tsv")] == before
 
 
 def test_another_model_is_refused(

@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 import tertium
 from tertium.encoders import Encoder
-from tertium.encoders.encoder import TruncationWarning, UnknownTextWarning
+from tertium.encoders.encoder import Truncation, TruncationWarning, UnknownTextWarning
 from tertium.errors import TertiumError
 from tertium.manifest import TrainingData, read_manifest
 from tertium.types import Embedder, Pooling, Scorer
@@ -115,6 +115,31 @@ def test_a_very_long_text_is_read_from_its_beginning(bert: Encoder) -> None:
     beginning = bert.encode("a b " * 31)  # 62 words and two special tokens
     np.testing.assert_allclose(vectors[0], beginning, atol=1e-5)
     np.testing.assert_array_equal(vectors[0], vectors[2])
+
+
+@pytest.mark.parametrize("word", ["cat ", "猫"])
+def test_of_an_endless_text_no_more_is_read_than_fills_the_model(
+    word: str, bert: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless, enough = word * 4000, word * 400
+    expected = bert.encode([enough], truncation=Truncation())
+    read: list[int] = []
+    ids = Encoder._ids
+
+    def counted(self: Encoder, texts: list[str]) -> list[list[int]]:
+        read.extend(map(len, texts))
+        return ids(self, texts)
+
+    monkeypatch.setattr(Encoder, "_ids", counted)
+    truncation = Truncation()
+    np.testing.assert_array_equal(bert.encode([endless], truncation=truncation), expected)
+    assert truncation.cut == 1 and sum(read) <= 32 * bert.max_length
+
+
+def test_a_text_whose_first_words_are_endless_is_read_on(bert: Encoder) -> None:
+    endless = "catcatcat" * 300
+    vectors = bert.encode([f"{endless} the cat", f"{endless} a dog"])
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
 
 
 def test_a_very_long_word(default_encoder: Encoder) -> None:

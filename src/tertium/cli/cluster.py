@@ -24,7 +24,9 @@ def cluster(
     threshold: float = typer.Option(0.75, help="Least cosine with the text in the middle."),
     min_size: int = typer.Option(3, min=1, help="Texts that make a community."),
     k: int | None = typer.Option(
-        None, min=1, help="That many groups by k-means instead, every text in one."
+        None,
+        min=1,
+        help="That many groups by k-means instead (fewer if texts repeat), every text in one.",
     ),
     seed: int = typer.Option(0, help="Of k-means."),
     model: str = MODEL,
@@ -38,14 +40,16 @@ def cluster(
 
     Example: tertium cluster sentences.txt -o clusters.tsv --threshold 0.7
     """
+    from tertium.files import check_outputs
     from tertium.inference.search import cluster as find
     from tertium.inference.search.corpus import check_output, table
     from tertium.inference.search.method import check_threshold
 
     check_output(output)
+    check_outputs(texts, output)
     check_threshold(threshold)
     read = corpus.read(texts, column, id_column)
-    source = corpus.source(model, engine, vectors, len(read.texts))
+    source = corpus.source(model, engine, vectors, read.texts)
     found = find(read.texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
     with table(output, ("cluster", "id", "text", "similarity")) as write:
         for number, group in enumerate(found.clusters, 1):

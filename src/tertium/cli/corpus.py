@@ -47,13 +47,13 @@ def read(texts: Path, column: str | None, id_column: str | None) -> Corpus:
     return Corpus(*read_corpus(texts, column=column, id_column=id_column))
 
 
-def source(model: str, engine: str, vectors: Path | None, count: int) -> "Source":
-    """The stored vectors of ``count`` texts, or the model that makes them."""
+def source(model: str, engine: str, vectors: Path | None, texts: list[str]) -> "Source":
+    """The stored vectors of ``texts``, or the model that makes them."""
     from tertium.inference.loading import load_embedder
     from tertium.inference.search.rows import read_vectors
 
     if vectors is not None:
-        return read_vectors(vectors, count=count)
+        return read_vectors(vectors, texts=texts)
     return load_embedder(model, engine=engine)
 
 

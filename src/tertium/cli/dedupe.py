@@ -35,6 +35,7 @@ def dedupe(
 
     Example: tertium dedupe sentences.txt -o clean.txt --report dropped.tsv
     """
+    from tertium.files import check_outputs
     from tertium.inference.search import dedupe as find
     from tertium.inference.search.corpus import TABLES, check_output, table, write_kept
     from tertium.inference.search.method import check_threshold
@@ -42,10 +43,11 @@ def dedupe(
     check_output(output, (".txt", *TABLES))
     if report is not None:
         check_output(report)
+    check_outputs(texts, output, report)
     check_threshold(threshold)
     corpus.check_method(method)
     read = corpus.read(texts, column, id_column)
-    source = None if exact_only else corpus.source(model, engine, vectors, len(read.texts))
+    source = None if exact_only else corpus.source(model, engine, vectors, read.texts)
     found = find(read.texts, source, threshold=threshold, method=method)
     if report is not None:
         columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity")

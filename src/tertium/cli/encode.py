@@ -43,9 +43,11 @@ def encode(
         return
     shards.refuse()
     from tertium.data.readers import iter_texts
+    from tertium.files import check_outputs
     from tertium.inference.loading import load_embedder
     from tertium.inference.writers import write_vectors
 
+    check_outputs(texts, Path(output))
     encoder = load_embedder(model, engine=engine)
     rows = write_vectors(
         encoder, lambda: iter_texts(texts, column=column), Path(output), normalize=normalize

@@ -92,14 +92,19 @@ def search(
     Example: tertium index search my-index "A kitten is napping." --k 3
     """
     from tertium.errors import TertiumError
+    from tertium.files import check_outputs
     from tertium.inference.search.corpus import check_output
+    from tertium.inference.search.method import check_threshold
 
     if (file is None) == (not queries):
         raise TertiumError("Give texts to look for, or a file of them with --queries.")
     if file is not None and output is None:
         raise TertiumError("What is found for a file of queries needs a place: --output FILE.")
+    if threshold is not None:
+        check_threshold(threshold)
     if output is not None:
         check_output(output)
+        check_outputs(file, output)
     opened = _open(index, model, engine)
     if output is not None:
         count = hits.write(opened, queries or [], file, column, output, k=k, threshold=threshold)
@@ -157,10 +162,11 @@ def _given(
     from tertium.inference.search.corpus import iter_ids
     from tertium.inference.search.rows import read_vectors
 
+    again = iter_texts(texts, column=column)  # compared with those that the vectors were made of
     return {
         "texts": iter_texts(texts, column=column),
         "ids": None if id_column is None else iter_ids(texts, id_column),
-        "vectors": None if vectors is None else read_vectors(vectors),
+        "vectors": None if vectors is None else read_vectors(vectors, texts=again),
     }
 
 

@@ -30,15 +30,17 @@ def mine(
 
     Example: tertium mine sentences.txt -o pairs.tsv --threshold 0.85
     """
+    from tertium.files import check_outputs
     from tertium.inference.search import mine as find
     from tertium.inference.search.corpus import check_output, table
     from tertium.inference.search.method import check_threshold
 
     check_output(output)
+    check_outputs(texts, output)
     check_threshold(threshold)
     corpus.check_method(method)
     read = corpus.read(texts, column, id_column)
-    source = corpus.source(model, engine, vectors, len(read.texts))
+    source = corpus.source(model, engine, vectors, read.texts)
     found = find(read.texts, source, threshold=threshold, top_k=top_k, limit=limit, method=method)
     with table(output, ("sentence1", "sentence2", "similarity", "id1", "id2")) as write:
         for first, second, score in found:

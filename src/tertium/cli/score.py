@@ -44,9 +44,11 @@ def score(
     shards.refuse()
     import tertium
     from tertium.data.readers import detect_kind
+    from tertium.files import check_outputs
     from tertium.inference.grading import TripleGrader
     from tertium.inference.writers import write_scores
 
+    check_outputs(pairs, Path(output))
     asks = detect_kind(pairs) == "conditional"
     scorer = tertium.load(model or ("conditional" if asks else "sts"), engine=engine)
     conditional = isinstance(scorer, TripleGrader)

@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from tertium.data.problems import DataError, Problem
 from tertium.errors import TertiumError, require
+from tertium.files import existing_file
 
 __all__ = ["FORMATS", "Record", "ending", "header_line", "read_lines", "read_records", "scan"]
 
@@ -41,7 +42,7 @@ def read_records(path: Path) -> Iterator[Record]:
 
 def read_lines(path: Path) -> Iterator[str]:
     """Lines of a UTF-8 text file without their line breaks; the first fault raises."""
-    for line in _lines(_existing(path)):
+    for line in _lines(existing_file(path)):
         if line.problem:
             raise DataError([line.problem])
         yield line.text
@@ -54,7 +55,7 @@ def scan(path: Path) -> Iterator[Record | Problem]:
         TertiumError: there is no such file, or its ending is not one of ``FORMATS``.
         DataError: the file has no usable header.
     """
-    items = FORMATS[ending(path)](_existing(path))
+    items = FORMATS[ending(path)](existing_file(path))
     return _refuse_empty(items, path)
 
 
@@ -67,6 +68,8 @@ def ending(path: Path) -> str:
     *_, before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)]
     kind, zipped = (before, True) if last == ".gz" else (last, False)
     if kind not in FORMATS or (zipped and kind == ".parquet"):
+        if path.exists():  # a folder or a pipe needs another remedy
+            existing_file(path)
         raise TertiumError(
             f"{path}: the ending '{last}' says no format that tertium reads. "
             f"Rename or convert it to one of: {', '.join(FORMATS)} (text also as .gz)."
@@ -77,13 +80,6 @@ def ending(path: Path) -> str:
 def header_line(path: Path) -> int | None:
     """Where the file names its columns once for all rows: 1, 0 (Parquet), or None (nowhere)."""
     return {".tsv": 1, ".csv": 1, ".parquet": 0}.get(ending(path))
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "no such file"
-        raise TertiumError(f"{path}: {what}. Check the path.")
-    return path
 
 
 def _refuse_empty(items: Iterable[Record | Problem], path: Path) -> Iterator[Record | Problem]:

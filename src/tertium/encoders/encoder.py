@@ -54,6 +54,7 @@ Matrix = NDArray[np.float32]
 _TOKEN_BUDGETS = {"cpu": 1024}
 _ACCELERATOR_BUDGET = 32_768
 _WINDOW = 8192
+_CHARACTERS = 32  # read at first for each token that the model reads; words are shorter
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -523,13 +524,16 @@ class Encoder(Explains):
         if not texts:
             return []
         limit = self.max_length
-        ids: list[list[int]] = self.tokenizer(
-            [valid_text(text) for text in texts], verbose=False, return_attention_mask=False
-        )["input_ids"]
+        read = [_beginning(valid_text(text), _CHARACTERS * limit) for text in texts]
+        ids = self._ids(read)
+        for index, text in enumerate(texts):
+            if len(read[index]) < len(text) and len(ids[index]) <= limit:
+                read[index] = valid_text(text)
+                (ids[index],) = self._ids([read[index]])
         long = [index for index, row in enumerate(ids) if len(row) > limit]
         if long:
             cut = self.tokenizer(
-                [valid_text(texts[index]) for index in long], truncation=True, max_length=limit
+                [read[index] for index in long], truncation=True, max_length=limit
             )["input_ids"]
             for index, row in zip(long, cut, strict=True):
                 ids[index] = row
@@ -537,6 +541,10 @@ class Encoder(Explains):
             cut=len(long), texts=len(texts), limit=limit, unknown=self._count_unknown(ids)
         )
         return ids
+
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        found = self.tokenizer(texts, verbose=False, return_attention_mask=False)
+        return cast(list[list[int]], found["input_ids"])
 
     def _count_unknown(self, ids: list[list[int]]) -> int:
         """Texts whose tokens, apart from those that frame them, are all the unknown one."""
@@ -629,6 +637,18 @@ def _checked(texts: Sequence[str], *, start: int = 0) -> list[str]:
         if not isinstance(text, str):
             raise TypeError(f"texts[{index}] is {type(text).__name__} ({text!r}), not a string.")
     return texts
+
+
+def _beginning(text: str, size: int) -> str:
+    """At most ``size`` characters, whole words if there are any: a longer text costs no more.
+
+    >>> _beginning("a dog barks", 8), _beginning("ideographs", 5)
+    ('a dog', 'ideog')
+    """
+    if len(text) <= size:
+        return text
+    words = text[:size].rsplit(maxsplit=1)
+    return words[0] if len(words) == 2 else text[:size]
 
 
 def valid_text(text: str) -> str:

@@ -121,8 +121,9 @@ class BiHead(_VectorHead):
             weights = condition_weights(side.attention[-1], segments)
             return torch.einsum("nt,ntd->nd", weights, side.tokens)
         inside = segments == (1 if self.pooling == "asked" else 0)
-        # A text that stands alone, or has no condition, is its own first segment.
-        inside = torch.where(inside.any(dim=1, keepdim=True), inside, segments == 0)
+        # A text that stands alone, or has no condition, is its own first segment. (No where: ONNX
+        # Runtime has none for truth values.)
+        inside = inside | (~inside.any(dim=1, keepdim=True) & (segments == 0))
         return masked_mean(side.tokens, inside.long())
 
     def _changed(

@@ -16,12 +16,15 @@ from hypothesis.strategies import integers, lists, text
 from tertium.data.problems import DataError
 from tertium.errors import TertiumError
 from tertium.inference.bulk import iter_scores, iter_vectors, read_vectors
+from tertium.inference.bulk.journal import Journal
+from tertium.inference.bulk.plan import Shard
 from tertium.inference.bulk.request import Crew
 from tertium.inference.bulk.shards import ShardWriter, disk_errors
 from tertium.inference.bulk.source import Content, Item, OnError, Survey
 from tertium.inference.bulk.tasks import TaskQueue
+from tertium.inference.bulk.work import Work, Worker
 from tests.inference.bulk.conftest import TEXTS
-from tests.inference.bulk.stubs import FAST, Stub, contents, job
+from tests.inference.bulk.stubs import FAST, LOADER, Stub, contents, job
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -484,6 +487,20 @@ def test_a_full_disk_under_the_journal(
     assert job(texts, tmp_path / "out", model=model).made == 9
 
 
+def test_shards_and_records_are_on_the_disk_before_they_count(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr("tertium.files.sync", lambda path: synced.append(path.name))
+    monkeypatch.setattr("os.fsync", lambda handle: synced.append("journal"))
+    worker = Worker(Work(Content.TEXTS, str(model), loader=LOADER))
+    journal = Journal(tmp_path / "out", {})
+    done = worker.store(tmp_path / "out", (Shard(0, 0, 1), [Item(1, ("a",))]))
+    journal.add(done)
+    kinds = [name.split(".")[1] if name.startswith(".") else name for name in synced]
+    assert kinds == ["shards", "out", "part-000000", "out", "journal"]
+
+
 def test_what_a_kill_left_half_written_is_cleared_away(
     texts: Path, model: Path, tmp_path: Path
 ) -> None:
@@ -498,19 +515,29 @@ def test_what_a_kill_left_half_written_is_cleared_away(
 # options of tertium.load
 
 
-def test_an_engine_that_may_change_its_mind_is_refused(
-    texts: Path, model: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"engine": "nonsense"}, "No engine 'nonsense'"),
+        ({"engine": "onnx", "device": "cuda"}, "runs on the processor, not on cuda"),
+    ],
+)
+def test_an_engine_that_cannot_run_is_refused_before_anything_is_read(
+    texts: Path, model: Path, tmp_path: Path, options: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(TertiumError, match="All shards need the same engine"):
-        job(texts, tmp_path / "out", model=model, engine="auto")
+    with pytest.raises(TertiumError, match=said):
+        job(texts, tmp_path / "out", model=model, **options)
+    assert not (tmp_path / "out").exists()
 
 
-def test_the_engine_reaches_the_workers_with_their_threads(
-    texts: Path, model: Path, tmp_path: Path
+def test_an_engine_without_its_packages_is_refused_before_anything_is_read(
+    texts: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew = replace(FAST, threads=2)
-    with pytest.raises(RuntimeError, match=r"unexpected keyword argument '(engine|threads)'"):
-        job(texts, tmp_path / "out", model=model, engine="onnx", crew=crew)
-    assert job(texts, tmp_path / "new", model=model).made == 9
-    recorded = json.loads((tmp_path / "out" / "job.json").read_text())["options"]
-    assert recorded["engine"] == "onnx" and "threads" not in recorded
+    from importlib.util import find_spec
+
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "openvino" else find_spec(name)
+    )
+    with pytest.raises(TertiumError, match=r"pip install 'tertium\[fast\]'"):
+        job(texts, tmp_path / "out", model=model, engine="openvino")
+    assert not (tmp_path / "out").exists()

@@ -21,6 +21,7 @@ HEADS: dict[str, dict[str, Any]] = {
     "seaver": {"kind": "seaver", "temperature": "learned", "layers": "mix"},
     "rand_aug": {"kind": "rand_aug", "regressor": "cls"},
     "bi": {"kind": "bi", "pooling": "condition", "projection": "hyper", "subtract": 0.5},
+    "asked": {"kind": "bi", "pooling": "asked", "subtract": 0.5},
     "tri": {"kind": "tri", "combine": "concat"},
 }
 KINDS = ["mean", "mix", "pair", "twin", "ensemble", *HEADS, "average"]

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import tertium
-from tertium.encoders import Encoder
+from tertium.encoders import Encoder, StaticEncoder
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.inference.engines import ENGINES, engine_name
+from tertium.inference.engines import ENGINES, engine_name, tuning
+from tertium.inference.engines.build import Export
 from tertium.inference.engines.export import export
-from tertium.inference.engines.parts import parts_of
+from tertium.inference.engines.parts import Part, parts_of
+from tertium.inference.engines.static import distil_static
 from tertium.inference.engines.tuning import Trial, remember, remembered, tune
 from tertium.types import Engine, EngineName
 from tests.inference.engines.models import encoder, write
@@ -16,6 +18,13 @@ from tests.inference.engines.models import encoder, write
 pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
 
 TEXTS = ["the cat sleeps .", "a dog barks"]
+TRIAL = Trial(
+    engine=EngineName.ONNX,
+    threads=1,
+    token_budget=77,
+    texts_per_second=1.0,
+    measured="2026-11-16T06:00:00Z",
+)
 
 
 def test_names() -> None:
@@ -59,22 +68,35 @@ def test_auto_without_tuning_says_that_torch_runs(flat_bert: Path, own_cache: Pa
 
 def test_auto_takes_what_was_remembered(flat: Encoder, flat_bert: Path) -> None:
     (part,) = parts_of(flat)
-    best = Trial(
-        engine=EngineName.ONNX,
-        threads=1,
-        token_budget=77,
-        texts_per_second=1.0,
-        measured="2026-11-16T06:00:00Z",
-    )
-    remember(part.fingerprint, best)
-    assert remembered(part.fingerprint) == best
+    remember(part.fingerprint, TRIAL)
+    assert remembered(part.fingerprint) == TRIAL
     model = encoder(flat_bert, engine="auto")
     assert model.engine is not None and model.engine.name == "onnx"
     assert model.token_budget == 77
-    remember(part.fingerprint, best.model_copy(update={"engine": EngineName.TORCH}))
+    remember(part.fingerprint, TRIAL.model_copy(update={"engine": EngineName.TORCH}))
     model = encoder(flat_bert, engine="auto")
     assert (model.engine, model.token_budget) == (None, 77)
     np.testing.assert_allclose(model.encode(TEXTS), flat.encode(TEXTS), atol=1e-5)
+
+
+def test_auto_falls_back_to_torch_where_the_engine_does_not_run(
+    flat: Encoder, flat_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (part,) = parts_of(flat)
+    remember(part.fingerprint, TRIAL)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise TertiumError("openvino is not installed")
+
+    monkeypatch.setattr("tertium.inference.engines.attach.ensure", refuse)
+    with pytest.warns(TertiumWarning, match=r"torch runs .*flat-bert, not onnx: openvino is not"):
+        assert encoder(flat_bert, engine="auto").engine is None
+
+
+def test_auto_leaves_a_static_model_as_it_is(flat: Encoder, tmp_path: Path) -> None:
+    distil_static(flat, dimensions=8).save(tmp_path / "static")
+    model = tertium.load(tmp_path / "static", engine="auto")
+    assert isinstance(model, StaticEncoder)
 
 
 def test_damaged_memories_are_none(flat: Encoder, own_cache: Path) -> None:
@@ -98,10 +120,30 @@ def test_tuning_measures_and_remembers(flat: Encoder, monkeypatch: pytest.Monkey
     assert (flat.engine, flat.token_budget) == (None, None)  # as before
 
 
-def test_tuning_needs_time_and_texts(flat: Encoder) -> None:
+def test_tuning_leaves_out_what_is_refused(flat: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     (part,) = parts_of(flat)
-    with pytest.raises(TertiumError, match="must be positive"):
-        tune(part, seconds=0)
+    whole = tuning.ensure
+
+    def ensure(part: Part, engine: EngineName) -> Export:
+        if engine is EngineName.OPENVINO:
+            raise TertiumError("too far from torch")
+        return whole(part, engine)
+
+    monkeypatch.setattr(tuning, "ensure", ensure)
+    with pytest.warns(TertiumWarning, match="openvino is left out: too far from torch"):
+        trials = tune(part, seconds=0.2, texts=TEXTS, exact=True, progress=False)
+    assert {trial.engine for trial in trials} == {EngineName.TORCH, EngineName.ONNX}
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_tuning_needs_time(seconds: float, flat: Encoder) -> None:
+    (part,) = parts_of(flat)
+    with pytest.raises(TertiumError, match="must be positive and finite"):
+        tune(part, seconds=seconds)
+
+
+def test_tuning_needs_texts(flat: Encoder) -> None:
+    (part,) = parts_of(flat)
     with pytest.raises(TertiumError, match="no texts"):
         tune(part, texts=[])
 

@@ -56,6 +56,13 @@ def test_an_export_that_is_there_writes_nothing(
 
 
 @pytest.mark.usefixtures("own_cache", "quick_export")
+def test_a_graph_that_does_not_run(flat: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EncoderPart, "write", lambda self, path: path.write_bytes(b"no graph"))
+    with pytest.raises(TertiumError, match=r"for onnx does not run: .* Use torch"):
+        made(flat)
+
+
+@pytest.mark.usefixtures("own_cache", "quick_export")
 @pytest.mark.parametrize("how", ["cut", "changed", "gone", "record"])
 def test_a_damaged_export_is_found_and_made_again(how: str, flat: Encoder) -> None:
     export = made(flat)

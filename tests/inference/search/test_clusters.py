@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, TertiumWarning
 from tertium.inference.search import Clustering, cluster
 from tests.fakes import HashEncoder
 from tests.inference.search.draws import all_cosines, clustered
@@ -36,6 +36,13 @@ def test_k_groups_hold_everything() -> None:
     for group in found.clusters:
         assert group.rows[0] == group.centre
         assert list(group.scores) == sorted(group.scores, reverse=True)
+
+
+def test_repeated_texts_fill_fewer_groups() -> None:
+    vectors = np.repeat(np.eye(2), 10, axis=0)
+    with pytest.warns(TertiumWarning, match="2 groups instead of 5"):
+        found = cluster(TEXTS[:20], vectors, k=5)
+    assert [len(group.rows) for group in found.clusters] == [10, 10]
 
 
 def test_k_means_find_what_is_apart() -> None:

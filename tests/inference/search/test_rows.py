@@ -60,7 +60,7 @@ def test_files_that_hold_no_vectors(
     elif content is not None:
         np.save(path, content)
     with pytest.raises(TertiumError, match=said):
-        read_vectors(path, count=3)
+        read_vectors(path, texts=["a", "b", "c"])
 
 
 def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
@@ -75,7 +75,17 @@ def test_a_folder_of_shards(tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("a\nb\nc\nd\ne\n")
     job(texts, tmp_path / "shards", model=stub_model(tmp_path / "model"), shard_rows=2)
-    found = read_vectors(tmp_path / "shards", count=5)
+    found = read_vectors(tmp_path / "shards", texts=["a", "b", "c", "d", "e"])
     np.testing.assert_array_equal(found, HashEncoder("model").encode(["a", "b", "c", "d", "e"]))
     with pytest.raises(TertiumError, match="5 vectors for 6 texts"):
-        read_vectors(tmp_path / "shards", count=6)
+        read_vectors(tmp_path / "shards", texts=list("abcdef"))
+    for other in (list("abdce"), iter("abdce")):
+        with pytest.raises(TertiumError, match="vector 3 is that of 'c', and text 3 is 'd'"):
+            read_vectors(tmp_path / "shards", texts=other)
+
+
+def test_a_text_that_no_file_can_hold_is_compared_as_it_was_stored(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a\ufffdb\n", encoding="utf-8")
+    job(texts, tmp_path / "shards", model=stub_model(tmp_path / "model"))
+    assert len(read_vectors(tmp_path / "shards", texts=["a\ud800b"])) == 1

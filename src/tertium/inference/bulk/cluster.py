@@ -123,7 +123,8 @@ class Actors:
     def _store(self, packed: tuple[bytes, Done], task: Task | None) -> Done:
         assert task is not None
         content, done = packed
-        with disk_errors(self._folder), atomic_path(self._folder / task[0].name) as temporary:
+        path = self._folder / task[0].name
+        with disk_errors(self._folder), atomic_path(path, durable=True) as temporary:
             temporary.write_bytes(content)
         return done
 

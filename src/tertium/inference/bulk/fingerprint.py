@@ -5,8 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from tertium.errors import TertiumError
-from tertium.files import sha256
+from tertium.files import existing_file, sha256
 from tertium.inference.loading import resolve
 from tertium.manifest import FILE_NAME, read_manifest
 
@@ -29,7 +28,7 @@ class InputFile(BaseModel):
 
 def describe_input(path: Path) -> InputFile:
     """Read ``path`` and describe it."""
-    status = _existing(path).stat()
+    status = existing_file(path).stat()
     return InputFile(
         name=path.name, sha256=sha256(path), size=status.st_size, modified=status.st_mtime_ns
     )
@@ -37,7 +36,7 @@ def describe_input(path: Path) -> InputFile:
 
 def same_input(path: Path, known: InputFile) -> bool:
     """Whether ``path`` still is what ``known`` describes; where size and time agree it is."""
-    status = _existing(path).stat()
+    status = existing_file(path).stat()
     if status.st_size != known.size:
         return False
     return status.st_mtime_ns == known.modified or sha256(path) == known.sha256
@@ -48,7 +47,7 @@ def model_fingerprint(name: str, *, revision: str | None = None) -> str:
     found = hashlib.sha256()
     for folder in _folders(resolve(name, revision=revision)):
         for path in sorted(folder.rglob("*")):
-            own = "engines" not in path.relative_to(folder).parts  # exports follow from the rest
+            own = "engines" not in path.relative_to(folder).parts  # exports: see ``engine``
             if own and path.suffix in _ENDINGS and path.is_file():
                 place = path.relative_to(folder).as_posix()
                 found.update(f"{place}\0{sha256(path)}\n".encode())
@@ -64,9 +63,3 @@ def _folders(folder: Path) -> list[Path]:
         if base and (inside := resolve(base)) not in found:
             found.append(inside)
     return found
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise TertiumError(f"{path}: no such file. Check the path.")
-    return path

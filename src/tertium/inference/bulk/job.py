@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.errors import TertiumError
 from tertium.files import atomic_path
+from tertium.inference.bulk.engine import Chosen
 from tertium.inference.bulk.fingerprint import InputFile
 from tertium.inference.bulk.plan import Shard, plan
 from tertium.inference.bulk.source import SKIPPED, Content
@@ -39,6 +40,7 @@ class Job(BaseModel):
     input: InputFile
     model: Model
     options: dict[str, Any]
+    engines: tuple[Chosen, ...] = ()  # of each part of the model; none: torch
     rows: int
     skipped: int
     shard_rows: int
@@ -65,7 +67,7 @@ def read_job(folder: Path) -> Job | None:
 
 def write_job(folder: Path, job: Job) -> None:
     """Write ``job.json``, whole or not at all."""
-    with atomic_path(folder / JOB) as temporary:
+    with atomic_path(folder / JOB, durable=True) as temporary:
         temporary.write_text(job.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 

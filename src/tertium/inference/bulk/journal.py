@@ -1,5 +1,6 @@
 """``shards.jsonl``: one line for every finished shard, added when its file is whole."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,9 +29,11 @@ class Journal:
         self._rewrite()
 
     def add(self, done: Done) -> None:
-        """Note that a shard is finished."""
+        """Note that a shard is finished, so that a loss of power does not undo it."""
         with disk_errors(self._folder), (self._folder / JOURNAL).open("a", encoding="utf-8") as s:
             s.write(done.to_json() + "\n")
+            s.flush()
+            os.fsync(s.fileno())
         self.done[done.shard] = done
 
     def close(self) -> None:
@@ -39,7 +42,8 @@ class Journal:
 
     def _rewrite(self) -> None:
         lines = [self.done[index].to_json() + "\n" for index in sorted(self.done)]
-        with disk_errors(self._folder), atomic_path(self._folder / JOURNAL) as temporary:
+        path = self._folder / JOURNAL
+        with disk_errors(self._folder), atomic_path(path, durable=True) as temporary:
             temporary.write_text("".join(lines), encoding="utf-8")
 
 

@@ -12,7 +12,14 @@ from tertium.errors import TertiumError, require
 from tertium.inference.bulk.journal import finished_job
 from tertium.inference.bulk.source import Content
 
-__all__ = ["ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors"]
+__all__ = [
+    "ScoreBlock",
+    "VectorBlock",
+    "iter_scores",
+    "iter_texts",
+    "iter_vectors",
+    "read_vectors",
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,12 @@ def read_vectors(folder: Path | str) -> NDArray[np.float32]:
     return matrix
 
 
+def iter_texts(folder: Path | str, *, rows: int = 4096) -> Iterator[str]:
+    """The texts whose vectors a folder holds, in order; vectors are not read."""
+    for batch in _batches(Path(folder), rows, "embedding", columns=["text"]):
+        yield from batch.column("text").to_pylist()
+
+
 def iter_scores(folder: Path | str, *, rows: int = 4096) -> Iterator[ScoreBlock]:
     """Blocks of at most ``rows`` scores of what ``tertium score -o DIR/`` made, in order."""
     job, _ = finished_job(Path(folder))
@@ -81,7 +94,9 @@ def iter_scores(folder: Path | str, *, rows: int = 4096) -> Iterator[ScoreBlock]
         yield ScoreBlock(_lines(batch), list(zip(*columns, strict=True)), scores)
 
 
-def _batches(folder: Path, rows: int, result: str) -> Iterator[Any]:
+def _batches(
+    folder: Path, rows: int, result: str, *, columns: list[str] | None = None
+) -> Iterator[Any]:
     require("scale", purpose="Reading shards", packages=("pyarrow",))
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -93,7 +108,7 @@ def _batches(folder: Path, rows: int, result: str) -> Iterator[Any]:
     for shard in shards:
         try:
             with ParquetFile(folder / shard.name) as file:
-                yield from file.iter_batches(batch_size=rows)
+                yield from file.iter_batches(batch_size=rows, columns=columns)
         except (ArrowException, OSError) as error:
             raise TertiumError(
                 f"{folder / shard.name} cannot be read ({error}). Run the command that made the "

@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, require
+from tertium.files import existing_file
 from tertium.inference.bulk.source import OnError, Source
 from tertium.inference.bulk.work import LOADER
+from tertium.inference.engines import ENGINES, engine_name
+from tertium.inference.engines.attach import check_device
+from tertium.types import EngineName
 
 __all__ = ["Crew", "Finished", "Request"]
 
@@ -45,11 +49,24 @@ class Request:
             raise TertiumError(f"Vectors are float32 or float16, not {self.dtype}.")
         if self.shard_rows is not None and self.shard_rows < 1:
             raise TertiumError(f"A shard needs at least one row, not {self.shard_rows}.")
-        if self.loading.get("engine") == "auto":
-            raise TertiumError(
-                "All shards need the same engine, and 'auto' may change its mind between two "
-                "runs: name one, such as the fastest that tertium tune finds."
-            )
+        check_device(self.engine, self.loading.get("device"))
+        if self.engine in ENGINES:
+            packages = ENGINES[self.engine].packages
+            require("fast", purpose=f"The engine {self.engine}", packages=packages)
+        existing_file(self.source.path)
+
+    @property
+    def engine(self) -> EngineName:
+        """What is to run the model."""
+        return engine_name(self.loading.get("engine", EngineName.TORCH))
+
+    @property
+    def plain_loading(self) -> dict[str, Any]:
+        """Arguments that load the model without its engine, on the device that it needs."""
+        rest = {name: value for name, value in self.loading.items() if name != "engine"}
+        if self.engine is EngineName.TORCH:
+            return rest
+        return {**rest, "device": "cpu"}
 
     @property
     def options(self) -> dict[str, Any]:

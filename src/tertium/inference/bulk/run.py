@@ -1,18 +1,22 @@
 """A bulk job from beginning to end, or from where an earlier one was stopped."""
 
 import os
+import pkgutil
 import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from tertium.encoders.encoder import Truncation
 from tertium.encoders.triples import BlankConditionWarning, TripleTruncation
 from tertium.errors import TertiumError, require
+from tertium.files import sync
 from tertium.inference.bulk.cluster import Actors
+from tertium.inference.bulk.engine import Chosen, run_by, settle
 from tertium.inference.bulk.fingerprint import describe_input, model_fingerprint, same_input
 from tertium.inference.bulk.job import (
     JOB,
@@ -30,7 +34,9 @@ from tertium.inference.bulk.request import Crew, Finished, Request
 from tertium.inference.bulk.shards import Counts, disk_errors, shard_metadata
 from tertium.inference.bulk.source import SKIPPED, Content, survey
 from tertium.inference.bulk.work import Work
+from tertium.inference.loading import resolve
 from tertium.progress import bar
+from tertium.types import EngineName
 
 __all__ = ["run"]
 
@@ -72,6 +78,7 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
             return job
     for left in folder.glob("part-*"):
         left.unlink()
+    engines = _settle(request)
     described = describe_input(request.source.path)
     found = survey(request.source, folder, on_error=request.on_error, progress=progress)
     job = Job(
@@ -79,6 +86,7 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
         input=described,
         model=Model(name=request.model, sha256=fingerprint),
         options=request.options,
+        engines=engines,
         rows=found.rows,
         skipped=found.skipped,
         shard_rows=request.shard_rows or shard_size(found.rows),
@@ -101,6 +109,29 @@ def _check_same(request: Request, job: Job, fingerprint: str) -> None:
             f"{folder} holds another job: shard-rows was {job.shard_rows} and is now "
             f"{request.shard_rows}. Repeat the old command, or name another folder."
         )
+    if request.engine is not EngineName.TORCH:
+        if not job.engines:
+            raise TertiumError(
+                f"{folder} does not say which export its job was begun with: tertium {job.tertium} "
+                "did not note it. Name another folder, or remove this one."
+            )
+        model, place = _loaded(request)
+        run_by(model, job.engines, folder=place, threads=1)  # raises if an export is another one
+
+
+def _settle(request: Request) -> tuple[Chosen, ...]:
+    """What runs every part of the model, in this job and whenever it goes on."""
+    if request.engine is EngineName.TORCH:
+        return ()
+    model, place = _loaded(request)
+    return settle(model, request.engine, folder=place)
+
+
+def _loaded(request: Request) -> tuple[Any, Path]:
+    """The model without an engine, and its folder."""
+    load = pkgutil.resolve_name(request.loader)
+    folder = resolve(request.model, revision=request.loading.get("revision"))
+    return load(request.model, **request.plain_loading), folder
 
 
 def _make(
@@ -116,7 +147,8 @@ def _make(
         content=job.content,
         model=request.model,
         loader=request.loader,
-        loading=request.loading,
+        loading=request.plain_loading,
+        engines=job.engines,
         normalize=request.normalize,
         dtype=request.dtype,
         threads=crew.threads,
@@ -179,6 +211,7 @@ def _locked(folder: Path) -> Iterator[None]:
     created = not folder.exists()
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        sync(folder.parent)
     lock = FileLock(folder / ".lock", timeout=_PATIENCE)
     try:
         lock.acquire()

@@ -107,7 +107,7 @@ def survey(
     log = folder / SKIPPED
     with (
         bar(total=None, label="reading", unit="row", show=progress) as shown,
-        atomic_path(log) as temporary,
+        atomic_path(log, durable=True) as temporary,
         temporary.open("w", encoding="utf-8") as stream,
     ):
         for item in source.scan():

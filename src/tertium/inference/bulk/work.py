@@ -16,10 +16,12 @@ from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
+from tertium.inference.bulk.engine import Chosen, run_by
 from tertium.inference.bulk.fingerprint import model_fingerprint
 from tertium.inference.bulk.plan import Shard
 from tertium.inference.bulk.shards import Counts, Done, ShardWriter, describe_shard, disk_errors
 from tertium.inference.bulk.source import Content, Item
+from tertium.inference.loading import resolve
 
 __all__ = ["LOADER", "Task", "Work", "Worker", "check_model", "thread_environment"]
 
@@ -35,7 +37,8 @@ class Work:
         content: what a row holds.
         model: name for the loader.
         loader: ``module:function`` that gives the model.
-        loading: further arguments of the loader, such as ``device`` or ``engine``.
+        loading: further arguments of the loader, such as ``device``.
+        engines: what runs each part of the model, if not torch.
         normalize: scale vectors to length 1.
         dtype: of vectors in the files.
         window: rows that are encoded together; each distinct text of it once.
@@ -46,6 +49,7 @@ class Work:
     model: str
     loader: str = LOADER
     loading: Mapping[str, Any] = field(default_factory=dict)
+    engines: tuple[Chosen, ...] = ()
     normalize: bool = False
     dtype: str = "float32"
     window: int = 4096
@@ -59,17 +63,19 @@ class Worker:
         self.work = work
         _set_threads(work.threads)
         load = pkgutil.resolve_name(work.loader)
-        given = dict(work.loading)
-        if given.get("engine", "torch") != "torch":
-            given.setdefault("threads", work.threads)
-        self.model: Any = load(work.model, **given)
+        self.model: Any = load(work.model, **work.loading)
+        if work.engines:
+            folder = resolve(work.model, revision=work.loading.get("revision"))
+            threads = work.loading.get("threads") or work.threads
+            self.model = run_by(self.model, work.engines, folder=folder, threads=threads)
 
     def store(
         self, folder: Path, task: Task, *, advanced: Callable[[int], object] = lambda rows: None
     ) -> Done:
         """Write a shard into ``folder``, whole or not at all."""
         shard, items = task
-        with disk_errors(folder), atomic_path(folder / shard.name) as temporary:
+        path = folder / shard.name
+        with disk_errors(folder), atomic_path(path, durable=True) as temporary:
             counts = self._write(temporary, items, advanced)
             return describe_shard(shard, temporary, counts)
 

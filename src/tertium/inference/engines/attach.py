@@ -84,9 +84,10 @@ def _static(model: Model) -> Model:
 
 
 def _by_tuning(model: Model, *, threads: int | None, folder: Path | None) -> Model:
-    parts = parts_of(model)
+    if isinstance(model, StaticEncoder):
+        return model
     untuned = []
-    for part in parts:
+    for part in parts_of(model):
         choice = remembered(part.fingerprint)
         if choice is None:
             untuned.append(part.name)
@@ -94,7 +95,14 @@ def _by_tuning(model: Model, *, threads: int | None, folder: Path | None) -> Mod
             part.use(None, token_budget=choice.token_budget)
         else:
             count = choice.threads if threads is None else threads
-            _use(part, choice.engine, threads=count, folder=folder, budget=choice.token_budget)
+            try:
+                _use(part, choice.engine, threads=count, folder=folder, budget=choice.token_budget)
+            except TertiumError as error:
+                warnings.warn(
+                    f"torch runs {part.name}, not {choice.engine}: {error}",
+                    TertiumWarning,
+                    stacklevel=4,
+                )
     if untuned:
         warnings.warn(
             f"Nothing is known about the fastest engine for {' and '.join(untuned)} on this "

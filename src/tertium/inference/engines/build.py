@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 
-from tertium.errors import TertiumWarning, require
+from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.files import atomic_folder, cache_folder
 from tertium.inference.engines import ENGINES
 from tertium.inference.engines.int8 import Form
@@ -161,13 +161,18 @@ def _make(
             write_int8(plain / GRAPH, folder / GRAPH, plans, form=_INT8[engine])
         else:
             _link_files(plain, folder)
+    what = f"The export of {part.name} for {engine}"
     expected = part.results()
-    part.use(open_engine(engine, folder, threads=threads))
     try:
-        parity = part.parity(part.results(), expected)
+        part.use(open_engine(engine, folder, threads=threads))
+        found = part.results()
+    except TertiumError:
+        raise
+    except Exception as error:  # ONNX Runtime and OpenVINO have kinds of their own
+        raise TertiumError(f"{what} does not run: {_first_line(error)} Use torch.") from error
     finally:
         part.use(None)
-    what = f"The export of {part.name} for {engine}"
+    parity = part.parity(found, expected)
     check_parity(parity, exact=ENGINES[engine].exact, what=what)
     versions = {name: version(name) for name in ("tertium", "torch", *ENGINES[engine].packages)}
     return write_record(
@@ -178,6 +183,11 @@ def _make(
         parity=parity,
         versions=versions,
     )
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).strip().splitlines()[0][:200].rstrip(".")
+    return f"{line}."
 
 
 def _link_files(source: Path, target: Path) -> None:

@@ -16,8 +16,9 @@ __all__ = ["GRAPH", "OnnxEngine", "OpenVinoEngine", "open_engine", "session"]
 
 GRAPH = "model.onnx"
 
-# Adding and normalising in one node is several times slower than in two on a processor.
-_SLOW_FUSIONS = ["SkipLayerNormFusion"]
+# On a processor one node for both is several times slower than two: adding and normalising, adding
+# and GELU.
+_SLOW_FUSIONS = ["SkipLayerNormFusion", "BiasGeluFusion"]
 
 
 def open_engine(name: EngineName, folder: Path, *, threads: int) -> Engine:
@@ -62,8 +63,14 @@ class OpenVinoEngine:
             return np.array(self._request.infer(dict(inputs))[0])
 
 
-def session(path: Path | bytes, *, threads: int) -> Any:
-    """An ONNX Runtime session that holds no memory between calls and lets idle threads sleep."""
+def session(path: Path | bytes, *, threads: int, profile: str | None = None) -> Any:
+    """An ONNX Runtime session that holds no memory between calls and lets idle threads sleep.
+
+    Args:
+        path: the graph, or its bytes.
+        threads: how many work on a call.
+        profile: beginning of a file's name; the time of every node is written there.
+    """
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
@@ -73,6 +80,10 @@ def session(path: Path | bytes, *, threads: int) -> Any:
     options.enable_cpu_mem_arena = False  # an arena grows to the largest batch and never shrinks
     options.enable_mem_pattern = False  # batches have many shapes
     options.log_severity_level = 3
+    if profile is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile
+    # Threads wait in turns within a call, which is quicker than waking them, and sleep after it.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     return onnxruntime.InferenceSession(
         path if isinstance(path, bytes) else str(path),

@@ -1,9 +1,11 @@
 """Which engine is fastest for a model on this machine, measured once and remembered."""
 
 import json
+import math
 import os
 import platform
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -14,7 +16,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.data.samples import sample_pairs, sample_sentences
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path, cache_folder
 from tertium.inference.engines import ENGINES
 from tertium.inference.engines.build import ensure
@@ -61,7 +63,8 @@ def tune(
 ) -> list[Trial]:
     """Measure engines and threads, then token budgets of the fastest; remember the best.
 
-    What has to be exported first takes its own time.
+    What has to be exported first takes its own time. An engine whose export is refused is left out,
+    with a warning.
 
     Args:
         part: the model, or one of its members.
@@ -73,12 +76,13 @@ def tune(
     Returns:
         All trials, the fastest first.
     """
-    if not seconds > 0:
-        raise TertiumError(f"seconds is {seconds:g}; it must be positive.")
+    if not 0 < seconds < math.inf:
+        raise TertiumError(f"seconds is {seconds:g}; it must be positive and finite.")
     work = list(texts) if texts is not None else _everyday()
     if not work:
         raise TertiumError("There are no texts to measure with.")
-    engines = [engine for engine in _installed() if ENGINES[engine].exact or not exact]
+    wanted = (engine for engine in _installed() if ENGINES[engine].exact or not exact)
+    engines = [engine for engine in wanted if _exportable(part, engine)]
     first = [(engine, count) for engine in engines for count in _thread_counts(engine)]
     share = seconds / (len(first) + _FINALISTS * len(_BUDGETS))
     total = len(first) + min(_FINALISTS, len(first)) * len(_BUDGETS)
@@ -120,6 +124,18 @@ def machine() -> str:
     return f"{platform.machine()}, {name}, {cores} cores"
 
 
+def _exportable(part: Part, engine: EngineName) -> bool:
+    """Whether the engine can run the model; the export is made here."""
+    if engine is EngineName.TORCH:
+        return True
+    try:
+        ensure(part, engine)
+    except TertiumError as error:
+        warnings.warn(f"{engine} is left out: {error}", TertiumWarning, stacklevel=3)
+        return False
+    return True
+
+
 def _trials(
     part: Part,
     engine: EngineName,
@@ -148,13 +164,18 @@ def _trials(
 
 
 def _rate(part: Part, texts: list[str], seconds: float) -> float:
-    """Texts a second, the best of as many passes as the time allows."""
+    """Texts a second, the best of as many passes as the time allows.
+
+    The first pass does not count: engines compile what is new to them for every shape of a batch.
+    """
+    end = time.perf_counter() + seconds
     part.work(texts[:_WARM_UP])
     begin = time.perf_counter()
     part.work(texts[:_WARM_UP])
     first = time.perf_counter() - begin
-    some = texts[: max(_WARM_UP, int(_WARM_UP * seconds / 2 / first))]
-    best, end = 0.0, time.perf_counter() + seconds
+    some = texts[: max(_WARM_UP, int(_WARM_UP * seconds / 4 / first))]
+    part.work(some)
+    best = 0.0
     while not best or time.perf_counter() < end:
         begin = time.perf_counter()
         part.work(some)

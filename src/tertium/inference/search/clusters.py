@@ -1,13 +1,14 @@
 """Groups of texts: communities around a text, or as many groups as are asked for."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, TertiumWarning
 from tertium.inference.search.embed import Source, distinct_rows
 from tertium.inference.search.method import EXACT_PAIRS, check_threshold
 from tertium.inference.search.rows import Matrix, cosines, unit
@@ -56,14 +57,15 @@ def cluster(
     Without ``k``, communities: a text with all that reach ``threshold`` with it, the largest first;
     a text belongs to one at most, and many to none (``community_detection`` of
     sentence-transformers; every pair is looked at). With ``k``, that many groups, and every text in
-    one (``MiniBatchKMeans`` of scikit-learn on unit vectors).
+    one (``MiniBatchKMeans`` of scikit-learn on unit vectors); fewer, with a warning, where texts
+    repeat and groups stay empty.
 
     Args:
         texts: any number; they and their vectors are held in memory.
         source: a model, or the vectors that it made, row i of text i.
         threshold: least cosine with the text in the middle.
         min_size: communities of fewer texts are none.
-        k: how many groups, instead of communities.
+        k: how many groups at most, instead of communities.
         seed: of the first centres, with ``k``.
         progress: show a bar; by default on a terminal.
     """
@@ -84,6 +86,13 @@ def cluster(
         found = _communities(vectors, threshold, min_size, progress=progress)
     else:
         found = _groups(vectors, k, seed)
+        if len(found) < k:
+            warnings.warn(
+                f"{len(found):,} groups instead of {k:,}: the others stayed empty, as they do "
+                "where texts repeat.",
+                TertiumWarning,
+                stacklevel=2,
+            )
     inside = {row for group in found for row in group.rows}
     return Clustering(tuple(found), tuple(row for row in range(len(texts)) if row not in inside))
 

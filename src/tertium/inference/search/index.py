@@ -16,6 +16,7 @@ from tertium.inference.search.embed import embed
 from tertium.inference.search.identity import check_identity, identify
 from tertium.inference.search.lock import new_index, writing
 from tertium.inference.search.manifest import Dtype, IndexManifest, check_files
+from tertium.inference.search.method import check_threshold
 from tertium.inference.search.rows import unit
 from tertium.inference.search.snapshot import Snapshot, open_snapshot
 from tertium.types import Embedder, EngineName
@@ -175,6 +176,8 @@ class TextIndex:
             threshold: leave out what has a smaller cosine.
             progress: show a bar; by default on a terminal.
         """
+        if threshold is not None:
+            check_threshold(threshold)
         vectors = embed(self.model, queries, progress=progress)
         return self.search_vectors(vectors, k=k, threshold=threshold)
 

@@ -1,7 +1,6 @@
 """``manifest.json``: what an index holds. A file that it does not name does not exist."""
 
 import json
-import os
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.errors import TertiumError
-from tertium.files import atomic_path, sha256
+from tertium.files import atomic_path, sha256, sync
 from tertium.inference.search.identity import Identity
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "check_files",
     "read_index_manifest",
     "record_file",
-    "sync",
     "write_index_manifest",
 ]
 
@@ -135,10 +133,8 @@ def read_index_manifest(folder: Path) -> IndexManifest:
 
 def write_index_manifest(folder: Path, manifest: IndexManifest) -> None:
     """Make ``manifest`` the one that counts, in one step that survives a loss of power."""
-    with atomic_path(folder / MANIFEST) as temporary:
+    with atomic_path(folder / MANIFEST, durable=True) as temporary:
         temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        sync(temporary)
-    sync(folder)
 
 
 def record_file(path: Path) -> FileRecord:
@@ -167,14 +163,3 @@ def check_files(folder: Path, manifest: IndexManifest, *, contents: bool = False
                 f"{path} is damaged: its hash is not the one in {MANIFEST}. Restore it from a "
                 "copy, or build the index again."
             )
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    if os.name == "nt" and path.is_dir():  # folders cannot be opened there
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

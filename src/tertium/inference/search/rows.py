@@ -1,13 +1,16 @@
 """Unit vectors in memory or in files, taken in blocks: what is searched, mined and cleaned."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tertium.encoders.encoder import valid_text
 from tertium.errors import TertiumError
+from tertium.files import existing_file
+from tertium.inference.bulk.read import iter_texts
 from tertium.inference.bulk.read import read_vectors as read_shards
 
 __all__ = ["Matrix", "Positions", "Rows", "Scores", "read_vectors", "unit"]
@@ -92,20 +95,33 @@ def cosines(first: Matrix, second: Matrix) -> Scores:
     return np.asarray(np.clip(products, -1.0, 1.0))
 
 
-def read_vectors(path: Path, *, count: int | None = None) -> NDArray[Any]:
+def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[Any]:
     """Vectors as ``tertium encode`` writes them: a .npy file, which is mapped, or a folder.
 
     Args:
         path: the file, or the folder of shards.
-        count: how many rows there must be, one for every text.
+        texts: what they must have been made of, row by row: a folder holds its texts, which are
+            compared. A file of another number of rows is refused, if ``texts`` has a length.
     """
     found = read_shards(path) if path.is_dir() else _read_file(path)
-    if count is not None and len(found) != count:
+    if isinstance(texts, Sized) and len(found) != len(texts):
         raise TertiumError(
-            f"{path} holds {len(found):,} vectors for {count:,} texts: row i must belong to "
+            f"{path} holds {len(found):,} vectors for {len(texts):,} texts: row i must belong to "
             "text i. Encode the same file again."
         )
+    if path.is_dir() and texts is not None:
+        _check_texts(path, texts)
     return found
+
+
+def _check_texts(folder: Path, texts: Iterable[str]) -> None:
+    """Raise at the first text that is another one in ``folder``, as far as both go."""
+    for row, (stored, text) in enumerate(zip(iter_texts(folder), texts, strict=False), 1):
+        if stored != valid_text(text):
+            raise TertiumError(
+                f"{folder}: vector {row:,} is that of {stored[:60]!r}, and text {row:,} is "
+                f"{text[:60]!r}: row i must belong to text i. Encode the same file again."
+            )
 
 
 def _read_file(path: Path) -> NDArray[Any]:
@@ -114,10 +130,8 @@ def _read_file(path: Path) -> NDArray[Any]:
             f"{path}: vectors are read from .npy files and from folders, as tertium encode writes "
             "them."
         )
-    if not path.is_file():
-        raise TertiumError(f"{path}: no such file. Check the path.")
     try:
-        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        found: NDArray[Any] = np.load(existing_file(path), mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise TertiumError(f"{path} is no readable .npy file ({error}). Encode again.") from error
     if found.ndim != 2 or found.dtype.kind not in "fi":
