@@ -118,7 +118,7 @@ def test_outliers_apart_are_worth_it(tmp_path: Path) -> None:
     exact = session(path, threads=1).run(None, batch)[0]
     errors = []
     for plan in (good, coarse):
-        model = int8_model(path, {name: plan}, form="integer", levels=127)
+        model = int8_model(path, {name: plan}, form="integer", levels=weight_levels())
         found = session(model.SerializeToString(), threads=1).run(None, batch)[0]
         errors.append(np.abs(found - exact).mean())
     assert 10 * errors[0] < errors[1]
