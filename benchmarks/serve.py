@@ -100,7 +100,9 @@ def shown(name: str, found: Loads, stock: Loads, bare: float | None) -> list[lis
             str(size),
             str(count),
             f"{load.rate:.0f}",
-            f"{load.rate / max(stock[size, count].rate, 1e-9):.2f}",
+            f"{load.rate / stock[size, count].rate:.2f}"
+            if stock[size, count].rate
+            else "no answer",
             "" if bare is None else f"{100 * load.rate * size / bare:.0f} %",
             f"{load.p50:.0f}",
             f"{load.p95:.0f}",
