@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tertium.errors import TertiumError
-from tertium.inference.search import TextIndex, append
+from tertium.files import sha256
+from tertium.inference.search import TextIndex, append, manifest
 from tests.fakes import HashEncoder
 from tests.inference.search import children
 
@@ -92,6 +93,38 @@ def test_readers_see_a_whole_index_while_others_add(whole: Path, tmp_path: Path)
         child.kill()
         child.join(60)
     assert counts == sorted(counts)
+
+
+def test_a_check_sees_what_others_have_merged_meanwhile(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    shutil.copytree(whole, folder)
+    index = TextIndex.open(folder, HashEncoder())
+    before = set(index.manifest.files())
+    TextIndex.open(folder, HashEncoder()).add(children.texts(children.BEFORE, 25))
+    assert not all((folder / name).exists() for name in before)
+    index.check()
+    assert len(index) == children.BEFORE + 25
+
+
+def test_a_check_begins_again_where_files_go_while_it_reads(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "index"
+    shutil.copytree(whole, folder)
+    index, read = TextIndex.open(folder, HashEncoder()), list[Path]()
+
+    def hashed(path: Path) -> str:
+        read.append(path)
+        if len(read) == 2:
+            with monkeypatch.context() as patch:
+                patch.setattr(manifest, "sha256", sha256)
+                TextIndex.open(folder, HashEncoder()).add(children.texts(children.BEFORE, 12))
+        return sha256(path)
+
+    monkeypatch.setattr(manifest, "sha256", hashed)
+    index.check()
+    assert len(index) == children.BEFORE + 12
+    assert len(read) == len(set(read))  # what is there still is not read twice
 
 
 def test_writers_take_turns(whole: Path, tmp_path: Path) -> None:

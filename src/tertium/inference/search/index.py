@@ -15,7 +15,7 @@ from tertium.inference.search.append import Addition, append
 from tertium.inference.search.embed import embed
 from tertium.inference.search.identity import check_identity, identify
 from tertium.inference.search.lock import new_index, writing
-from tertium.inference.search.manifest import Dtype, IndexManifest, check_files
+from tertium.inference.search.manifest import Dtype, IndexManifest
 from tertium.inference.search.method import check_threshold
 from tertium.inference.search.rows import unit
 from tertium.inference.search.snapshot import Snapshot, open_snapshot
@@ -207,5 +207,8 @@ class TextIndex:
         ]
 
     def check(self) -> None:
-        """Read every file and compare it with the manifest; raises where one is damaged."""
-        check_files(self.folder, self.manifest, contents=True)
+        """Read every file of the index as it is now, and raise where one is damaged.
+
+        What others have added is seen afterwards, as after :meth:`refresh`.
+        """
+        self._snapshot = open_snapshot(self.folder, contents=True)

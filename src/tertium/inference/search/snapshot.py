@@ -14,7 +14,6 @@ from tertium.inference.search.segments import Entry, Segment
 
 __all__ = ["Snapshot", "open_snapshot"]
 
-_ATTEMPTS = 5
 _MORE = 16  # candidates beyond those asked for, since a graph knows vectors only roughly
 
 
@@ -68,17 +67,21 @@ class Snapshot:
         return np.concatenate([segment.ids for segment in self.segments])
 
 
-def open_snapshot(folder: Path) -> Snapshot:
-    """Open the index in ``folder`` as it is now, also while another process adds to it."""
-    for _ in range(_ATTEMPTS):
+def open_snapshot(folder: Path, *, contents: bool = False) -> Snapshot:
+    """Open the index in ``folder`` as it is now, also while other processes add to it.
+
+    Whoever adds removes the files that its new manifest no longer names; if one of them was still
+    to be read, it begins again with that manifest. With ``contents``, every file is read whole.
+    """
+    intact: set[str] = set()  # read whole; an index never uses a name twice
+    while True:
         manifest = read_index_manifest(folder)
         try:
-            check_files(folder, manifest)
+            check_files(folder, manifest, contents=contents, intact=intact)
             return Snapshot(folder, manifest)
-        except FileNotFoundError as error:
-            missing = error
+        except FileNotFoundError as missing:
             if read_index_manifest(folder) == manifest:
-                break
-    raise TertiumError(
-        f"{missing.filename} is missing. Restore it from a copy, or build the index again."
-    ) from missing
+                raise TertiumError(
+                    f"{missing.filename} is missing. Restore it from a copy, or build the index "
+                    "again."
+                ) from missing
