@@ -26,11 +26,12 @@ from search_growth import exponent
 
 SIZES = {
     "sentences": 100_000,
-    "steps": (1000, 3000, 10_000, 30_000),
+    "steps": (1000, 3000, 10_000, 30_000, 100_000),
     "rows": (10_000, 100_000, 10**6),
 }
 SMOKE = {"sentences": 256, "steps": (32, 64, 128), "rows": (2_000, 20_000)}
 WIDTH = 384
+ROUNDS = 2  # of half the sentences each
 
 
 class Stub:
@@ -64,8 +65,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         rate_rows, measured = rates(root, sizes["sentences"], options)
-        whole = (sizes["sentences"], measured.pop("memory_seconds"))
-        encoded = growth(sizes["steps"], whole, options)
+        encoded = growth(sizes["steps"], options)
         rows = [*rate_rows, *encoded, *machinery(root, sizes["rows"])]
     header = ["what", "rows", "seconds", "rows/s", "peak memory"]
     if options.smoke:
@@ -82,50 +82,55 @@ def rates(
     root: Path, count: int, options: argparse.Namespace
 ) -> tuple[list[list[str]], dict[str, float]]:
     """The same sentences through ``Encoder.encode`` in memory and through ``tertium encode``."""
-    file = root / "wiki.txt"
-    file.write_text("".join(f"{text}\n" for text in sentences(count)), encoding="utf-8")
-    memory = json.loads(child("memory", file, options.engine))
-    begin = time.perf_counter()
-    command = [sys.executable, "-m", "tertium", "encode", str(file), "-o", f"{root}/vectors/"]
-    command += ["--workers", str(options.workers), "--engine", options.engine]
-    subprocess.run(command, check=True)
-    spent = time.perf_counter() - begin
-    begin = time.perf_counter()
-    subprocess.run(command, check=True)  # only checks what is there
-    checked = time.perf_counter() - begin
-    size = sum(path.stat().st_size for path in (root / "vectors").glob("part-*"))
-    shutil.rmtree(root / "vectors")
-    found = [
-        row("Encoder.encode in memory", count, memory["seconds"], memory["peak"]),
+    halves = np.array_split(np.array(sentences(count), object), ROUNDS)
+    memory, peak, spent, checked, size = 0.0, 0.0, 0.0, 0.0, 0
+    for number, half in enumerate(halves):  # in turn, since the machine does not keep its pace
+        file = root / f"wiki-{number}.txt"
+        file.write_text("".join(f"{text}\n" for text in half), encoding="utf-8")
+        found = json.loads(child("memory", file, options.engine))
+        memory, peak = memory + found["seconds"], max(peak, found["peak"])
+        command = [sys.executable, "-m", "tertium", "encode", str(file), "-o", f"{root}/vectors/"]
+        command += ["--workers", str(options.workers), "--engine", options.engine]
+        spent += lasted(command)
+        checked += lasted(command)  # only looks at what is there
+        size += sum(path.stat().st_size for path in (root / "vectors").glob("part-*"))
+        shutil.rmtree(root / "vectors")
+    rows = [
+        row("Encoder.encode in memory", count, memory, peak),
         row("tertium encode to shards, start included", count, spent),
         row("the same command again, nothing to do", count, checked),
     ]
     measured = {
         "rate_per_worker": count / spent / options.workers,
         "bytes_per_row": size / count,
-        "ratio_to_memory": memory["seconds"] / spent,
-        "memory_seconds": memory["seconds"],
+        "ratio_to_memory": memory / spent,
     }
-    return found, measured
+    return rows, measured
 
 
-def growth(
-    steps: Sequence[int], whole: tuple[int, float], options: argparse.Namespace
-) -> list[list[str]]:
+def lasted(command: Sequence[str]) -> float:
+    """Seconds of a command, its start included."""
+    begin = time.perf_counter()
+    subprocess.run(command, check=True)
+    return time.perf_counter() - begin
+
+
+def growth(steps: Sequence[int], options: argparse.Namespace) -> list[list[str]]:
     """Time of ``Encoder.encode`` against the number of sentences; the exponent is 1 if linear."""
     import tertium
 
     model = tertium.load(engine=options.engine)
     texts = sentences(max(steps))
     model.encode(texts[: min(steps)])
-    points = []
-    for count in steps:
+    times: dict[int, float] = dict.fromkeys(steps, math.inf)
+    for count in (*steps, *steps[-2::-1]):  # up and down again, but for the largest
         begin = time.perf_counter()
         model.encode(texts[:count], progress=False)
-        points.append((count, time.perf_counter() - begin))
-    slope = exponent([*points, whole])
+        times[count] = min(times[count], time.perf_counter() - begin)
+    points = list(times.items())
+    slope = exponent(points)
     if not options.smoke:
-        _plot([*points, whole], slope)
+        _plot(points, slope)
     found = [row("Encoder.encode", count, spent) for count, spent in points]
     return [*found, [f"exponent of time against rows: {slope:.2f}", "", "", "", ""]]
 

@@ -107,7 +107,11 @@ numpy.save(sys.argv[2], model.encode({texts!r}))
 
 
 @pytest.mark.parametrize(
-    "imports", ["import tertium", "import sentence_transformers\nimport tertium"]
+    "imports",
+    [
+        "import tertium",
+        pytest.param("import sentence_transformers\nimport tertium", marks=pytest.mark.long),
+    ],
 )
 def test_after_import_tertium_a_twin_is_a_plain_sentence_transformer(
     imports: str, tiny_bert: Path, tmp_path: Path

@@ -233,6 +233,7 @@ def test_an_interruption_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == [pairs.name]
 
 
+@pytest.mark.long
 def test_the_same_twice_is_the_same(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
     pages = []
     for name in ("a", "b"):

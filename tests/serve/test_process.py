@@ -148,7 +148,7 @@ def test_the_process_that_answers_holds_no_model() -> None:
     [
         (["--model", "./nowhere"], "There is no folder nowhere"),
         (["--port", "99999"], "--port: "),
-        (["--engine", "coal"], "No engine 'coal'"),
+        pytest.param(["--engine", "coal"], "No engine 'coal'", marks=pytest.mark.long),
         (["--keys", "./nowhere"], "cannot be read"),
     ],
 )

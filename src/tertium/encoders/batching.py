@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["chunks", "padded", "token_budget_batches"]
+__all__ = ["chunks", "lean_batches", "padded", "token_budget_batches"]
 
 T = TypeVar("T")
+
+_CALL = 1 / 32  # of the budget: what a batch costs beside its tokens
 
 
 def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray]:
@@ -32,6 +34,42 @@ def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray
         size = max(budget // longest, 1)
         batches.append(order[start : start + size])
         start += size
+    return batches
+
+
+def lean_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray]:
+    """As :func:`token_budget_batches`, but cut where padding costs more than another batch.
+
+    The cheapest cuts between texts of different lengths, by dynamic programming: a batch costs its
+    tokens, padding included, and a part of the budget besides. Of a few texts of all lengths, one
+    large batch would often be half padding.
+
+    >>> lean_batches(np.array([3, 40, 4, 38]), budget=256)
+    [array([1, 3]), array([2, 0])]
+    """
+    if budget < 1:
+        raise ValueError(f"the token budget must be at least 1, got {budget}")
+    order = np.argsort(-lengths, kind="stable")
+    if len(order) == 1:
+        return [order]
+    lengths = np.maximum(lengths[order], 1)
+    begins = np.flatnonzero(np.diff(lengths, prepend=0))  # where a shorter length begins
+    widths, edges = lengths[begins], np.append(begins, len(order))
+    sizes = np.maximum(budget // widths, 1)
+    least, last = np.zeros(len(edges)), np.zeros(len(edges), int)
+    for end in range(1, len(edges)):
+        counts = edges[end] - edges[:end]
+        calls = -(-counts // sizes[:end])
+        costs = least[:end] + counts * widths[:end] + calls * (_CALL * budget)
+        last[end] = costs.argmin()
+        least[end] = costs[last[end]]
+    batches: list[np.ndarray] = []
+    end = len(begins)
+    while end:
+        begin = last[end]
+        run = order[edges[begin] : edges[end]]
+        batches[:0] = np.array_split(run, -(-len(run) // sizes[begin]))
+        end = begin
     return batches
 
 

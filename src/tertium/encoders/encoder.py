@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.encoders.attention import attention_maps, capture_attention
-from tertium.encoders.batching import chunks, padded, token_budget_batches
+from tertium.encoders.batching import chunks, lean_batches, padded, token_budget_batches
 from tertium.encoders.contrastive import default_pooling
 from tertium.encoders.explains import Explains
 from tertium.encoders.layout import check_layout
@@ -508,7 +508,7 @@ class Encoder(Explains):
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = torch.empty(len(ids), self.dimension, device=self.device)
         extra = self.prompt_features(prompt)
-        batches = token_budget_batches(lengths, budget=budget)
+        batches = lean_batches(lengths, budget=budget)
         with (
             evaluating(self.model) if self.engine is None else contextlib.nullcontext(),
             bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,

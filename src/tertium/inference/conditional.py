@@ -15,7 +15,7 @@ from torch import Tensor
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import ADAPTER, apply_adapter
-from tertium.encoders.batching import token_budget_batches
+from tertium.encoders.batching import lean_batches
 from tertium.encoders.conditional import ConditionalModel
 from tertium.encoders.encoder import Truncation, evaluating
 from tertium.encoders.explanation import Focus, Reading, focus, triple_reading
@@ -227,7 +227,7 @@ class ConditionalScorer(TripleGrader):
             self.encoder.device.type, _ACCELERATOR_BUDGET
         )
         lengths = np.array(longest, dtype=int) * sequences
-        yield from token_budget_batches(lengths, budget=budget)
+        yield from lean_batches(lengths, budget=budget)
 
 
 def model_shape(encoder: Encoder) -> ModelShape:

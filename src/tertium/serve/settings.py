@@ -67,7 +67,7 @@ class Settings(BaseSettings):
     engine: str = "torch"
     workers: int = Field(1, ge=1, le=64)
     threads: int | None = Field(None, ge=1, le=256)
-    batch_tokens: int = Field(2048, ge=1)
+    batch_tokens: int = Field(4096, ge=1)
     max_body_bytes: int = Field(2 * 2**20, ge=1024)
     max_inputs: int = Field(512, ge=1)
     max_tokens: int = Field(65_536, ge=1)

@@ -30,7 +30,7 @@ class Spec:
     index: str | None = None
     engine: str = "torch"
     threads: int = 1
-    batch_tokens: int = 2048
+    batch_tokens: int = 4096
     max_tokens: int = 65_536
     max_explained_words: int = 128
     loader: str = LOADER
