@@ -8,7 +8,7 @@ python benchmarks/search.py --smoke             # seconds; publishes nothing
 import argparse
 import importlib.util
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,9 +54,9 @@ def main() -> None:
     options = parser.parse_args()
     sizes = SMOKE if options.smoke else Sizes()
     steps = tuple(n for n in sizes.steps if n <= options.largest)
-    parts: dict[str, Callable[[], Published]] = {
-        "corpus": lambda: corpus(sizes, smoke=options.smoke),
-        "index": lambda: index(sizes, smoke=options.smoke),
+    parts: dict[str, Callable[[], Iterable[Published]]] = {
+        "corpus": lambda: [corpus(sizes, smoke=options.smoke)],
+        "index": lambda: [index(sizes, smoke=options.smoke)],
         "growth": lambda: growth(
             steps,
             sizes.width,
@@ -66,11 +66,11 @@ def main() -> None:
         ),
     }
     for name in options.parts.split(","):
-        title, header, rows = parts[name]()
-        if options.smoke:
-            print(title, header, *rows, sep="\n")
-        else:
-            publish(f"search_{name}", title, header, rows)
+        for title, header, rows in parts[name]():
+            if options.smoke:
+                print(title, header, *rows, sep="\n")
+            else:
+                publish(f"search_{name}", title, header, rows)
 
 
 # 100,000 real sentences

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,36 +21,47 @@ Times = dict[tuple[str, str], list[tuple[int, float]]]  # by task and kind of ve
 
 def growth(
     steps: Sequence[int], width: int, kinds: Sequence[str], *, exact_up_to: int, draw: bool
-) -> Published:
-    """Seconds of mining, cleaning, building and searching for more and more vectors."""
+) -> Iterator[Published]:
+    """Seconds of mining, cleaning, building and searching for more and more vectors.
+
+    Gives what is known after every size, and at the largest after every task: they take long.
+    """
     times: Times = {}
     recalls: dict[tuple[str, int], float] = {}
     for kind in kinds:
         for n in track(steps, label=kind, unit="size"):
             vectors = drawn(n, width, kind=kind)
+            how, built, one, recalls[kind, n] = _index_times(vectors)
+            times.setdefault((f"index build, {how}", kind), []).append((n, built))
+            times.setdefault((f"search, {how}, one query", kind), []).append((n, one))
             rows = Rows([vectors], normalised=True)
-            methods = [Method.EXACT, Method.HNSW] if n <= exact_up_to else [Method.HNSW]
-            for method in methods:
+            for method in [Method.EXACT, Method.HNSW] if n <= exact_up_to else [Method.HNSW]:
                 for task, work in {
                     "mine": lambda r=rows, m=method: mine_vectors(
                         r, threshold=0.8, top_k=K, method=m
                     ),
                     "dedupe": lambda r=rows, m=method: dedupe_vectors(r, threshold=0.9, method=m),
                 }.items():
+                    if n == max(steps):
+                        yield _published(times, recalls, steps, width, draw=draw)
                     took, _ = timed(work)
                     times.setdefault((f"{task}, {method}", kind), []).append((n, took))
-            how, built, one, recall = _index_times(vectors)
-            times.setdefault((f"index build, {how}", kind), []).append((n, built))
-            times.setdefault((f"search, {how}, one query", kind), []).append((n, one))
-            recalls[kind, n] = recall
-            for (task, drawn_as), points in times.items():
-                if drawn_as == kind and points[-1][0] == n:
-                    print(f"{kind} {n:,} {task}: {points[-1][1]:.3f} s", flush=True)
+            yield _published(times, recalls, steps, width, draw=draw)
+
+
+def _published(
+    times: Times,
+    recalls: dict[tuple[str, int], float],
+    steps: Sequence[int],
+    width: int,
+    *,
+    draw: bool,
+) -> Published:
     if draw:
         _plot(times, RESULTS)
     table = [_growth_row(task, kind, points, steps) for (task, kind), points in times.items()]
-    for kind in kinds:
-        shown = [f"{recalls[kind, n]:.3f}" for n in steps]
+    for kind in dict.fromkeys(kind for kind, _ in recalls):
+        shown = [f"{recalls[kind, n]:.3f}" if (kind, n) in recalls else "" for n in steps]
         table.append([f"recall@{K}", kind, *shown, ""])
     title = f"Time against the number of vectors of width {width}; t = c n^exponent"
     return title, ["task", "vectors", *(f"{n:,}" for n in steps), "exponent"], table
