@@ -75,6 +75,7 @@ def test_compare_needs_no_network() -> None:
     assert 3 < pair["score"] < 4
 
 
+@pytest.mark.long
 def test_evaluate_needs_no_network(tiny_bert: Path, small_data: Path) -> None:
     ran = start(
         *("-c", BLOCKED, "evaluate", tiny_bert, "--data", small_data),
@@ -85,6 +86,7 @@ def test_evaluate_needs_no_network(tiny_bert: Path, small_data: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
+@pytest.mark.long
 def test_an_argument_that_is_no_text(tiny_bert: Path) -> None:
     arguments = ("compare", "the \udcff cat", "é", "-m", tiny_bert)
     ran = start("-m", "tertium", *arguments, PYTHONIOENCODING="utf-8:strict")

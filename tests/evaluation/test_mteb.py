@@ -95,7 +95,7 @@ def test_without_mteb_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_snippet_gives_the_published_score(
     data_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,6 +99,7 @@ def test_widths_must_agree(tiny_bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_a_saved_ensemble_is_the_same_in_a_new_process(folders: list[Path], tmp_path: Path) -> None:
     made = combine(folders, weight=0.7)
     made.save(tmp_path / "three")

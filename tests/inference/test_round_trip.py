@@ -188,7 +188,7 @@ def test_a_file_of_unknown_origin_is_not_overwritten(
 
 
 @pytest.mark.integration
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_command_goes_on(models: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(LINES * 25) + "\n", encoding="utf-8")

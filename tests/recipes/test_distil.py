@@ -166,10 +166,10 @@ def test_an_interrupted_run_ends_in_the_same_weights(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    distil([tiny_bert], student, texts, tmp_path / "whole", **QUICK)
     monkeypatch.setattr(
         vectors_module.map_vectors, "__kwdefaults__", {"chunk": 10, "progress": None}
     )
+    distil([tiny_bert], student, texts, tmp_path / "whole", **QUICK)
     encoded: list[str] = []
     encode, loss = Ensemble.encode, StageTrainer.compute_loss
     calls, steps = iter(range(1, 100)), iter(range(1, 100))

@@ -149,7 +149,10 @@ def test_tuning_needs_texts(flat: Encoder) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("kind", ["mean", "pair", "ensemble", "average"])
+@pytest.mark.parametrize(
+    "kind",
+    ["mean", "pair", *(pytest.param(k, marks=pytest.mark.long) for k in ("ensemble", "average"))],
+)
 def test_a_model_saved_with_its_exports(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
