@@ -38,6 +38,7 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/bulk.py
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/serve_profile.py
 	$(BIN)/python benchmarks/serve_soak.py
 	$(BIN)/python benchmarks/simulate_shards.py --update-docs
 
