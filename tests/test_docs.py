@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 SNIPPETS = {path.stem: path for path in sorted((DOCS / "snippets").glob("*.py"))}
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LONG = ("report_on_models",)  # its page has a snippet that does the same
 
 NEEDS = re.compile(r"^# needs: benchmark data\n")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
@@ -96,7 +97,13 @@ def test_snippet_runs_and_prints_what_its_page_shows(
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("_no_sockets")
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem in LONG else [])
+        for path in EXAMPLES
+    ],
+)
 def test_example_runs(
     example: Path,
     monkeypatch: pytest.MonkeyPatch,

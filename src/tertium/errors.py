@@ -16,7 +16,7 @@ __all__ = [
 # Which package stands for an extra: the extra is there when its packages can be imported.
 EXTRAS: dict[str, tuple[str, ...]] = {
     "train": ("accelerate", "datasets"),
-    "fast": ("onnx", "onnxscript", "onnxruntime", "openvino"),
+    "fast": ("onnx", "onnxscript", "onnxruntime", "openvino", "pyarrow"),
     "search": ("usearch",),
     "scale": ("pyarrow",),
     "cluster": ("pyarrow", "ray"),

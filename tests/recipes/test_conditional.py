@@ -423,6 +423,7 @@ def test_an_adapter_changes_one_encoder(tmp_path: Path, tiny_bert: Path) -> None
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_a_new_process_gives_the_same_scores(tmp_path: Path, tiny_bert: Path) -> None:
     stage = triple_stage(toy_triples(tmp_path / "own.csv"), select=None)
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
