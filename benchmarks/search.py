@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=1_000_000, help="vectors for growth")
     parser.add_argument("--exact-up-to", type=int, default=EXACT_PAIRS, help="vectors for growth")
     parser.add_argument("--kinds", default="clustered,random", help="of vectors for growth")
+    parser.add_argument("--width", type=int, help="of vectors for growth (default: 384)")
     options = parser.parse_args()
     sizes = SMOKE if options.smoke else Sizes()
     steps = tuple(n for n in sizes.steps if n <= options.largest)
@@ -59,7 +60,7 @@ def main() -> None:
         "index": lambda: [index(sizes, smoke=options.smoke)],
         "growth": lambda: growth(
             steps,
-            sizes.width,
+            options.width or sizes.width,
             options.kinds.split(","),
             exact_up_to=options.exact_up_to,
             draw=not options.smoke,
