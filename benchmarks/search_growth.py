@@ -113,7 +113,7 @@ def _plot(times: Times, folder: Path) -> None:
     from tertium.analysis.drawing import blank_figure
 
     kinds = sorted({kind for _, kind in times})
-    figure = blank_figure(5 * len(kinds), 4)
+    figure = blank_figure(7.5 * len(kinds), 4)
     for axes, kind in zip(np.atleast_1d(figure.subplots(1, len(kinds))), kinds, strict=True):
         for (task, drawn_as), points in times.items():
             if drawn_as == kind:
@@ -121,6 +121,6 @@ def _plot(times: Times, folder: Path) -> None:
                 axes.loglog(*zip(*points, strict=True), marker="o", markersize=3, label=label)
         axes.set(title=f"{kind} vectors", xlabel="n", ylabel="seconds")
         axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize="x-small")
+        axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.02, 0.5))
     for ending in ("png", "svg"):
         figure.savefig(folder / f"search_growth.{ending}", dpi=150)
