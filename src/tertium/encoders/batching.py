@@ -24,9 +24,7 @@ def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray
     >>> token_budget_batches(np.array([3, 9, 4, 4]), budget=12)
     [array([1]), array([2, 3, 0])]
     """
-    if budget < 1:
-        raise ValueError(f"the token budget must be at least 1, got {budget}")
-    order = np.argsort(-lengths, kind="stable")
+    order = _longest_first(lengths, budget)
     batches: list[np.ndarray] = []
     start = 0
     while start < len(order):
@@ -47,9 +45,7 @@ def lean_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray]:
     >>> lean_batches(np.array([3, 40, 4, 38]), budget=256)
     [array([1, 3]), array([2, 0])]
     """
-    if budget < 1:
-        raise ValueError(f"the token budget must be at least 1, got {budget}")
-    order = np.argsort(-lengths, kind="stable")
+    order = _longest_first(lengths, budget)
     if len(order) == 1:
         return [order]
     lengths = np.maximum(lengths[order], 1)
@@ -71,6 +67,12 @@ def lean_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray]:
         batches[:0] = np.array_split(run, -(-len(run) // sizes[begin]))
         end = begin
     return batches
+
+
+def _longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
+    if budget < 1:
+        raise ValueError(f"the token budget must be at least 1, got {budget}")
+    return np.argsort(-lengths, kind="stable")
 
 
 def padded(
