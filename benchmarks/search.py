@@ -49,7 +49,8 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, nothing is kept")
     parser.add_argument("--parts", default="corpus,index,growth", help="with commas")
     parser.add_argument("--largest", type=int, default=1_000_000, help="vectors for growth")
-    parser.add_argument("--exact-up-to", type=int, default=EXACT_PAIRS, help="vectors for growth")
+    parser.add_argument("--exact-up-to", type=int, default=EXACT_PAIRS, help="mine, dedupe: exact")
+    parser.add_argument("--graph-up-to", type=int, default=1_000_000, help="mine, dedupe: hnsw")
     parser.add_argument("--kinds", default="clustered,random", help="of vectors for growth")
     parser.add_argument("--width", type=int, help="of vectors for growth (default: 384)")
     options = parser.parse_args()
@@ -62,7 +63,7 @@ def main() -> None:
             steps,
             options.width or sizes.width,
             options.kinds.split(","),
-            exact_up_to=options.exact_up_to,
+            up_to={Method.EXACT: options.exact_up_to, Method.HNSW: options.graph_up_to},
             draw=not options.smoke,
         ),
     }

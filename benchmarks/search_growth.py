@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,12 @@ Times = dict[tuple[str, str], list[tuple[int, float]]]  # by task and kind of ve
 
 
 def growth(
-    steps: Sequence[int], width: int, kinds: Sequence[str], *, exact_up_to: int, draw: bool
+    steps: Sequence[int],
+    width: int,
+    kinds: Sequence[str],
+    *,
+    up_to: Mapping[Method, int],
+    draw: bool,
 ) -> Iterator[Published]:
     """Seconds of mining, cleaning, building and searching for more and more vectors.
 
@@ -35,7 +40,7 @@ def growth(
             times.setdefault((f"index build, {how}", kind), []).append((n, built))
             times.setdefault((f"search, {how}, one query", kind), []).append((n, one))
             rows = Rows([vectors], normalised=True)
-            for method in [Method.EXACT, Method.HNSW] if n <= exact_up_to else [Method.HNSW]:
+            for method in (method for method, most in up_to.items() if n <= most):
                 for task, work in {
                     "mine": lambda r=rows, m=method: mine_vectors(
                         r, threshold=0.8, top_k=K, method=m

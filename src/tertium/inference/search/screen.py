@@ -92,11 +92,9 @@ def _pick(rows: Rows, positions: Positions) -> Matrix:
 
 
 def _above(products: Matrix, least: float) -> tuple[Positions, Positions]:
-    """Rows and columns of the products that reach ``least``; quick where few do."""
-    tops = np.take_along_axis(products, products.argmax(axis=1)[:, None], axis=1)[:, 0]
-    rows = np.flatnonzero(tops >= least)
-    found, columns = np.divmod(np.flatnonzero(products[rows] >= least), products.shape[1])
-    return rows[found], columns
+    """Rows and columns of the products that reach ``least``."""
+    rows, columns = np.divmod(np.flatnonzero(products >= least), products.shape[1])
+    return rows, columns
 
 
 def _narrow(rows: Matrix, basis: Matrix) -> Matrix:
