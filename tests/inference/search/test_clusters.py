@@ -87,7 +87,7 @@ def test_mistakes(options: dict[str, Any], said: str) -> None:
 
 
 def test_too_many_for_communities(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tertium.inference.search.clusters.EXACT_PAIRS", 299)
+    monkeypatch.setattr("tertium.inference.search.clusters._MOST", 299)
     with pytest.raises(TertiumError, match="at most 299"):
         cluster(TEXTS, VECTORS)
     assert len(cluster(TEXTS, VECTORS, k=2).clusters) == 2

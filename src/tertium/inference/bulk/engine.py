@@ -1,20 +1,19 @@
 """Which engine runs a job: settled when it begins, written down, and the same for every worker."""
 
 import hashlib
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tertium.encoders import StaticEncoder
-from tertium.errors import TertiumError, TertiumWarning
+from tertium.errors import TertiumError
 from tertium.inference.engines.attach import static_export, with_engine
 from tertium.inference.engines.build import Export, ensure
-from tertium.inference.engines.parts import Model, Part, parts_of
+from tertium.inference.engines.choice import or_torch, tuned_parts
+from tertium.inference.engines.parts import Model, parts_of
 from tertium.inference.engines.runtimes import open_engine
-from tertium.inference.engines.tuning import remembered
 from tertium.types import EngineName
 
 __all__ = ["Chosen", "run_by", "settle"]
@@ -50,10 +49,9 @@ def settle(model: Model, engine: EngineName, *, folder: Path) -> tuple[Chosen, .
         return (Chosen(engine=EngineName.STATIC),)  # as it is
     if engine is EngineName.STATIC:
         return (_chosen(engine, static_export(model)),)
-    parts = parts_of(model)
     if engine is EngineName.AUTO:
-        return _by_tuning(parts, folder=folder, name=model.name)
-    return tuple(_chosen(engine, ensure(part, engine, folder=folder)) for part in parts)
+        return tuple(_by_tuning(model, folder=folder))
+    return tuple(_chosen(engine, ensure(part, engine, folder=folder)) for part in parts_of(model))
 
 
 def run_by(model: Model, engines: Sequence[Chosen], *, folder: Path, threads: int) -> Model:
@@ -82,32 +80,17 @@ def run_by(model: Model, engines: Sequence[Chosen], *, folder: Path, threads: in
     return model
 
 
-def _by_tuning(parts: Sequence[Part], *, folder: Path, name: str) -> tuple[Chosen, ...]:
-    """What was measured to be fastest; torch where nothing was, or where it does not run."""
-    found = []
-    for part in parts:
-        best = remembered(part.fingerprint)
-        if best is None:
-            _warn(
-                f"Nothing is known about the fastest engine for {part.name} on this machine: torch "
-                f"runs it. Measure once: tertium tune --model {name}"
-            )
-            found.append(Chosen(engine=EngineName.TORCH))
-        elif best.engine is EngineName.TORCH:
-            found.append(Chosen(engine=best.engine, token_budget=best.token_budget))
-        else:
-            found.append(_if_it_runs(part, best.engine, best.token_budget, folder=folder))
-    return tuple(found)
-
-
-def _if_it_runs(part: Part, engine: EngineName, budget: int, *, folder: Path) -> Chosen:
-    try:
-        export = ensure(part, engine, folder=folder)
-        open_engine(engine, export.folder, threads=1)
-    except TertiumError as error:
-        _warn(f"torch runs {part.name}, not {engine}: {error}")
-        return Chosen(engine=EngineName.TORCH)
-    return _chosen(engine, export, budget=budget)
+def _by_tuning(model: Model, *, folder: Path) -> Iterator[Chosen]:
+    for part, best in tuned_parts(model):
+        chosen = Chosen(engine=EngineName.TORCH)
+        if best is not None and best.engine is EngineName.TORCH:
+            chosen = Chosen(engine=EngineName.TORCH, token_budget=best.token_budget)
+        elif best is not None:
+            with or_torch(part, best.engine):
+                export = ensure(part, best.engine, folder=folder)
+                open_engine(best.engine, export.folder, threads=1)
+                chosen = _chosen(best.engine, export, budget=best.token_budget)
+        yield chosen
 
 
 def _chosen(engine: EngineName, export: Export, *, budget: int | None = None) -> Chosen:
@@ -137,7 +120,3 @@ def _check_same(chosen: Chosen, export: Export, name: str) -> None:
         f"({made}; now {now}). Make that one again with tertium export, or name another folder; "
         "on a cluster, put the same export on every machine."
     )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, TertiumWarning, stacklevel=2)

@@ -1,18 +1,17 @@
 """Give a loaded model the engine that runs it."""
 
-import warnings
 from pathlib import Path
 
 from tertium.encoders import Encoder, StaticEncoder
-from tertium.errors import TertiumError, TertiumWarning, require
+from tertium.errors import TertiumError, require
 from tertium.inference.engines import ENGINES, engine_name
 from tertium.inference.engines.build import Export, cpu_threads, ensure, kept
+from tertium.inference.engines.choice import or_torch, tuned_parts
 from tertium.inference.engines.fingerprints import encoder_fingerprint
 from tertium.inference.engines.parts import Model, Part, parts_of
 from tertium.inference.engines.records import Record, write_record
 from tertium.inference.engines.runtimes import open_engine
 from tertium.inference.engines.static import agreement, distil_static
-from tertium.inference.engines.tuning import remembered
 from tertium.types import EngineName
 
 __all__ = ["check_device", "static_export", "with_engine"]
@@ -86,30 +85,15 @@ def _static(model: Model) -> Model:
 def _by_tuning(model: Model, *, threads: int | None, folder: Path | None) -> Model:
     if isinstance(model, StaticEncoder):
         return model
-    untuned = []
-    for part in parts_of(model):
-        choice = remembered(part.fingerprint)
-        if choice is None:
-            untuned.append(part.name)
-        elif choice.engine is EngineName.TORCH:
-            part.use(None, token_budget=choice.token_budget)
-        else:
-            count = choice.threads if threads is None else threads
-            try:
-                _use(part, choice.engine, threads=count, folder=folder, budget=choice.token_budget)
-            except TertiumError as error:
-                warnings.warn(
-                    f"torch runs {part.name}, not {choice.engine}: {error}",
-                    TertiumWarning,
-                    stacklevel=4,
-                )
-    if untuned:
-        warnings.warn(
-            f"Nothing is known about the fastest engine for {' and '.join(untuned)} on this "
-            f"machine: torch runs it. Measure once: tertium tune --model {model.name}",
-            TertiumWarning,
-            stacklevel=4,
-        )
+    for part, best in tuned_parts(model):
+        if best is None:
+            continue
+        if best.engine is EngineName.TORCH:
+            part.use(None, token_budget=best.token_budget)
+            continue
+        count = best.threads if threads is None else threads
+        with or_torch(part, best.engine):
+            _use(part, best.engine, threads=count, folder=folder, budget=best.token_budget)
     return model
 
 

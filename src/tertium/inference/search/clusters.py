@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.inference.search.embed import Source, distinct_rows
-from tertium.inference.search.method import EXACT_PAIRS, check_threshold
+from tertium.inference.search.method import check_threshold
 from tertium.inference.search.rows import Matrix, cosines, unit
 
 __all__ = ["Cluster", "Clustering", "cluster"]
 
 _HELD = 1 << 24  # similarities that finding communities holds at once: 64 MB
 _WINDOW = 4096
+_MOST = 200_000  # texts among which communities are looked for
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,10 @@ def cluster(
         raise TertiumError(f"A community has at least one text, not {min_size}.")
     if k is not None and not 1 <= k <= len(texts):
         raise TertiumError(f"{len(texts):,} texts cannot be put into {k:,} groups.")
-    if k is None and len(texts) > EXACT_PAIRS:
+    if k is None and len(texts) > _MOST:
         raise TertiumError(
             f"Communities compare all texts with all others, which {len(texts):,} texts are too "
-            f"many for (at most {EXACT_PAIRS:,}). Ask for groups with k, or dedupe first."
+            f"many for (at most {_MOST:,}). Ask for groups with k, or dedupe first."
         )
     if not len(texts):
         return Clustering((), ())

@@ -78,7 +78,7 @@ def dedupe(
             are the same, white space and Unicode spelling aside.
         threshold: least cosine of two texts that are near.
         method: ``exact`` compares with every kept text; ``hnsw`` takes less than quadratic time,
-            and may overlook a near one; ``auto`` is exact up to 200,000 texts.
+            and may overlook a near one; ``auto`` is exact up to 1,000,000 texts.
         progress: show a bar; by default on a terminal.
     """
     check_threshold(threshold)

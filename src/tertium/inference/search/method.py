@@ -7,7 +7,7 @@ from tertium.errors import TertiumError
 __all__ = ["EXACT_PAIRS", "EXACT_SEARCH", "Method", "check_threshold"]
 
 EXACT_SEARCH = 20_000  # vectors up to which an index is searched exactly
-EXACT_PAIRS = 200_000  # texts up to which mining and cleaning compare all with all
+EXACT_PAIRS = 1_000_000  # texts up to which mining and cleaning compare all with all
 
 
 class Method(StrEnum):
@@ -20,7 +20,7 @@ class Method(StrEnum):
     def chosen(self, count: int) -> "Method":
         """What ``auto`` means for so many texts.
 
-        >>> Method.AUTO.chosen(1000), Method.AUTO.chosen(10**6), Method.HNSW.chosen(3)
+        >>> Method.AUTO.chosen(1000), Method.AUTO.chosen(10**7), Method.HNSW.chosen(3)
         (<Method.EXACT: 'exact'>, <Method.HNSW: 'hnsw'>, <Method.HNSW: 'hnsw'>)
         """
         if self is not Method.AUTO:

@@ -77,7 +77,7 @@ def mine(
         top_k: a pair must be among so many nearest of the one text or of the other.
         limit: at most so many pairs, the best (default: all).
         method: ``exact`` looks at every pair; ``hnsw`` takes less than quadratic time, and may
-            overlook some; ``auto`` is exact up to 200,000 texts. Scores are exact in either case.
+            overlook some; ``auto`` is exact up to 1,000,000 texts. Scores are exact either way.
         progress: show a bar; by default on a terminal.
     """
     check_threshold(threshold)
