@@ -28,8 +28,9 @@ from tertium.types import EngineName
 __all__ = ["Trial", "machine", "remember", "remembered", "tune"]
 
 _BUDGET = 1024  # tokens per batch while engines and threads are compared
-_BUDGETS = (256, 512, 2048, 4096)  # those tried afterwards
+_BUDGETS = (256, 512, 1024, 2048, 4096)  # those of the finalists
 _FINALISTS = 2
+_TURNS = 3  # in which they are compared: a machine does not keep its pace
 _WARM_UP = 8  # texts
 
 
@@ -61,7 +62,7 @@ def tune(
     exact: bool = False,
     progress: bool | None = None,
 ) -> list[Trial]:
-    """Measure engines and threads, then token budgets of the fastest; remember the best.
+    """Measure engines and threads, then token budgets of the fastest in turn; remember the best.
 
     What has to be exported first takes its own time. An engine whose export is refused is left out,
     with a warning.
@@ -74,7 +75,7 @@ def tune(
         progress: show a bar; by default on a terminal.
 
     Returns:
-        All trials, the fastest first.
+        All trials, the fastest first; those that came no further than the first round at the end.
     """
     if not 0 < seconds < math.inf:
         raise TertiumError(f"seconds is {seconds:g}; it must be positive and finite.")
@@ -85,16 +86,19 @@ def tune(
     engines = [engine for engine in wanted if _exportable(part, engine)]
     first = [(engine, count) for engine in engines for count in _thread_counts(engine)]
     share = seconds / (len(first) + _FINALISTS * len(_BUDGETS))
-    total = len(first) + min(_FINALISTS, len(first)) * len(_BUDGETS)
+    total = len(first) + _TURNS * min(_FINALISTS, len(first))
     trials: list[Trial] = []
+    finals: list[Trial] = []
     with bar(total=total, label="tuning", unit="trial", show=progress) as shown:
         for engine, threads in first:
             trials += _trials(part, engine, threads, [_BUDGET], work, share)
             shown.update(1)
-        for best in _fastest(trials)[:_FINALISTS]:
-            trials += _trials(part, best.engine, best.threads, _BUDGETS, work, share)
-            shown.update(len(_BUDGETS))
-    ranked = _fastest(trials)
+        finalists = _fastest(trials)[:_FINALISTS]
+        for best in finalists * _TURNS:
+            finals += _trials(part, best.engine, best.threads, _BUDGETS, work, share / _TURNS)
+            shown.update(1)
+    others = [trial for trial in trials if trial not in finalists]
+    ranked = [*_fastest(finals), *_fastest(others)]
     remember(part.fingerprint, ranked[0])
     return ranked
 
@@ -173,7 +177,7 @@ def _rate(part: Part, texts: list[str], seconds: float) -> float:
     begin = time.perf_counter()
     part.work(texts[:_WARM_UP])
     first = time.perf_counter() - begin
-    some = texts[: max(_WARM_UP, int(_WARM_UP * seconds / 4 / first))]
+    some = texts[: max(_WARM_UP, int(_WARM_UP * seconds / 2 / first))]
     part.work(some)
     best = 0.0
     while not best or time.perf_counter() < end:
@@ -184,7 +188,11 @@ def _rate(part: Part, texts: list[str], seconds: float) -> float:
 
 
 def _fastest(trials: list[Trial]) -> list[Trial]:
-    return sorted(trials, key=lambda trial: -trial.texts_per_second)
+    """The best trial of every way to run the model, the fastest first."""
+    found: dict[tuple[EngineName, int, int], Trial] = {}
+    for trial in sorted(trials, key=lambda trial: -trial.texts_per_second):
+        found.setdefault((trial.engine, trial.threads, trial.token_budget), trial)
+    return list(found.values())
 
 
 def _installed() -> list[EngineName]:
