@@ -1,10 +1,12 @@
 """Where the time of a batch goes in ONNX Runtime, in float and in int8.
 
 python benchmarks/engine_profile.py
+python benchmarks/engine_profile.py --model turbo      # a table of its own
 
 Shows how far int8 can help on a processor: only its products get faster.
 """
 
+import argparse
 import json
 import tempfile
 from collections import Counter
@@ -25,14 +27,18 @@ SHOWN = 6
 
 def main() -> None:
     """Profile both graphs over batches of short and of long texts."""
-    model = tertium.load()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="default", help="name or folder")
+    options = parser.parse_args()
+    model = tertium.load(options.model)
     rows = []
     for engine in ENGINES:
         (part,) = export(model, engine)
         for shape in SHAPES:
             rows += _rows(engine, shape, profile(part.folder / GRAPH, shape))
     header = ["engine", "batch", "node", "ms", "share"]
-    publish("engine_profile", f"Nodes of a batch, mean of {RUNS} runs", header, rows)
+    name = "engine_profile" if options.model == "default" else f"engine_profile_{model.name}"
+    publish(name, f"Nodes of a batch of {model.name}, mean of {RUNS} runs", header, rows)
 
 
 def profile(graph: Path, shape: tuple[int, int]) -> Counter[str]:
