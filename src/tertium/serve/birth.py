@@ -15,6 +15,8 @@ from tertium.serve.spec import Spec
 
 __all__ = ["Handle", "run_worker", "spawn"]
 
+_SHAPES = "64"  # of products that torch's kernels keep ready; 1,024, their own, take more and more
+
 
 class Handle(Protocol):
     """A worker that was started."""
@@ -47,6 +49,7 @@ def run_worker(connection: socket.socket, spec: Spec) -> None:
         signal.signal(number, signal.SIG_IGN)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ[name] = str(spec.threads)  # read when the libraries are loaded
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES)
     import torch
     from tqdm import tqdm
 
