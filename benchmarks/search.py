@@ -52,7 +52,6 @@ def main() -> None:
     parser.add_argument("--exact-up-to", type=int, default=EXACT_PAIRS, help="mine, dedupe: exact")
     parser.add_argument("--graph-up-to", type=int, default=1_000_000, help="mine, dedupe: hnsw")
     parser.add_argument("--kinds", default="clustered,random", help="of vectors for growth")
-    parser.add_argument("--width", type=int, help="of vectors for growth (default: 384)")
     options = parser.parse_args()
     sizes = SMOKE if options.smoke else Sizes()
     steps = tuple(n for n in sizes.steps if n <= options.largest)
@@ -61,7 +60,7 @@ def main() -> None:
         "index": lambda: [index(sizes, smoke=options.smoke)],
         "growth": lambda: growth(
             steps,
-            options.width or sizes.width,
+            sizes.width,
             options.kinds.split(","),
             up_to={Method.EXACT: options.exact_up_to, Method.HNSW: options.graph_up_to},
             draw=not options.smoke,

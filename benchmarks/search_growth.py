@@ -127,5 +127,4 @@ def _plot(times: Times, folder: Path) -> None:
         axes.set(title=f"{kind} vectors", xlabel="n", ylabel="seconds")
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.02, 0.5))
-    for ending in ("png", "svg"):
-        figure.savefig(folder / f"search_growth.{ending}", dpi=150)
+    figure.savefig(folder / "search_growth.png", dpi=150)
