@@ -82,7 +82,7 @@ def test_skipped_rows_are_counted_and_cut_texts_told(
     assert ran.code == 0, ran.err
     assert "1 of 2 distinct texts had more than 64 tokens" in ran.err
     assert (
-        f"2 vectors of width 32 in 1 shard; bad rows skipped: 1, see {output}/skipped.jsonl"
+        f"2 vectors of width 32 in 1 shard; bad rows skipped: 1, see {output}/_skipped.jsonl"
         in ran.err
     )
 

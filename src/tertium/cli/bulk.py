@@ -20,7 +20,9 @@ __all__ = [
     *("BulkOptions", "encode_folder", "is_folder", "score_folder"),
 ]
 
-WORKERS = typer.Option(None, help="For a folder: worker processes (default: one per processor).")
+WORKERS = typer.Option(
+    None, help="For a folder: worker processes (default: one per processor, at most 8)."
+)
 THREADS = typer.Option(None, help="For a folder: threads of each worker (default: 1).")
 SHARD_ROWS = typer.Option(None, help="For a folder: rows of a file (default: by the row count).")
 ON_ERROR = typer.Option(None, help="For a folder: a bad row makes it fail, or skip-and-log.")
@@ -129,5 +131,6 @@ def _sentence(finished: "Finished", what: str) -> str:
     if there:
         parts.append(f"{there:,} of them were there")
     if finished.skipped:
-        parts.append(f"bad rows skipped: {finished.skipped:,}, see {finished.folder}/skipped.jsonl")
+        log = finished.folder / "_skipped.jsonl"
+        parts.append(f"bad rows skipped: {finished.skipped:,}, see {log}")
     return "; ".join(parts)

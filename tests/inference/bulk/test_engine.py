@@ -43,7 +43,7 @@ def encoded(texts: Path, folder: Path, model: Path, engine: str) -> Finished:
 
 
 def engines(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "job.json").read_text())["engines"]
+    found: list[dict[str, Any]] = json.loads((folder / "_job.json").read_text())["engines"]
     return found
 
 
@@ -86,7 +86,7 @@ def test_a_job_that_did_not_note_its_export_is_not_gone_on_with(
     texts: Path, flat: Path, tmp_path: Path
 ) -> None:
     encoded(texts, tmp_path / "o", flat, "onnx")
-    path = tmp_path / "o" / "job.json"
+    path = tmp_path / "o" / "_job.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "engines": []}))
     with pytest.raises(TertiumError, match="does not say which export"):
         encoded(texts, tmp_path / "o", flat, "onnx")

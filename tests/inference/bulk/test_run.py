@@ -52,8 +52,33 @@ def test_the_number_of_workers_changes_no_byte(texts: Path, model: Path, tmp_pat
         crew = replace(FAST, workers=workers)
         job(texts, tmp_path / str(workers), model=model, crew=crew, delay=0.001)
     one = contents(tmp_path / "1")
-    assert set(one) == {"job.json", "shards.jsonl", *(f"part-{i:06d}.parquet" for i in range(9))}
+    assert set(one) == {"_job.json", "_shards.jsonl", *(f"part-{i:06d}.parquet" for i in range(9))}
     assert contents(tmp_path / "2") == contents(tmp_path / "3") == one
+
+
+def test_the_folder_is_one_table_to_readers_of_parquet(model: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    (tmp_path / "in.tsv").write_bytes(BAD)
+    job(tmp_path / "in.tsv", tmp_path / "out", model=model, on_error=OnError.SKIP_AND_LOG)
+    assert (tmp_path / "out" / "_skipped.jsonl").exists()
+    table = pyarrow.parquet.read_table(tmp_path / "out")  # as pandas.read_parquet does
+    assert table.column_names == ["line", "text", "embedding"]
+    assert table["text"].to_pylist() == ["fine", "last"]
+
+
+def test_a_folder_with_the_earlier_names_is_read_and_resumed(
+    texts: Path, model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    job(texts, out, model=model)
+    whole = contents(out)
+    for name in ("job.json", "shards.jsonl"):
+        (out / f"_{name}").rename(out / name)
+    np.testing.assert_array_equal(read_vectors(out), expected(model, TEXTS))
+    (out / "part-000003.parquet").unlink()
+    assert job(texts, out, model=model).made == 1
+    assert contents(out) == whole
 
 
 def test_a_finished_job_is_not_made_again(texts: Path, model: Path, tmp_path: Path) -> None:
@@ -170,7 +195,7 @@ def test_bad_rows_are_skipped_and_named(model: Path, tmp_path: Path) -> None:
     assert (finished.rows, finished.skipped) == (2, 2)
     (block,) = iter_vectors(tmp_path / "out")
     assert (block.lines.tolist(), block.texts) == ([2, 5], ["fine", "last"])
-    log = [json.loads(x) for x in (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()]
+    log = [json.loads(x) for x in (tmp_path / "out" / "_skipped.jsonl").read_text().splitlines()]
     assert [entry["line"] for entry in log] == [3, 4]
     assert "UTF-8" in log[0]["reason"] and "2 columns" in log[1]["reason"]
 
@@ -184,7 +209,7 @@ def test_two_faults_of_a_row_are_one_skipped_row(model: Path, tmp_path: Path) ->
         on_error=OnError.SKIP_AND_LOG,
     )
     assert (finished.rows, finished.skipped) == (1, 1)
-    log = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
+    log = (tmp_path / "out" / "_skipped.jsonl").read_text().splitlines()
     assert [json.loads(entry)["column"] for entry in log] == ["s1", "s2"]
 
 
@@ -278,7 +303,7 @@ def test_an_input_that_changes_under_way_is_noticed(
 def test_a_folder_with_other_things_is_refused(texts: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
-    with pytest.raises(TertiumError, match=r"not empty and holds no job\.json"):
+    with pytest.raises(TertiumError, match=r"not empty and holds no _job\.json"):
         job(texts, tmp_path / "out", model=model)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
     with pytest.raises(TertiumError, match="is a file; shards go to a folder"):
@@ -287,8 +312,8 @@ def test_a_folder_with_other_things_is_refused(texts: Path, model: Path, tmp_pat
 
 def test_an_unreadable_job_is_refused(texts: Path, model: Path, tmp_path: Path) -> None:
     job(texts, tmp_path / "out", model=model)
-    (tmp_path / "out" / "job.json").write_text('{"format": 99}')
-    with pytest.raises(TertiumError, match=r"job\.json is not a job that tertium"):
+    (tmp_path / "out" / "_job.json").write_text('{"format": 99}')
+    with pytest.raises(TertiumError, match=r"_job\.json is not a job that tertium"):
         job(texts, tmp_path / "out", model=model)
 
 
@@ -367,7 +392,7 @@ def test_a_shard_that_cannot_be_read_says_what_to_do(
     (tmp_path / "out" / "part-000003.parquet").unlink()
     with pytest.raises(TertiumError, match="has 8 of 9 shards"):
         read_vectors(tmp_path / "out")
-    with pytest.raises(TertiumError, match=r"holds no job\.json"):
+    with pytest.raises(TertiumError, match=r"holds no _job\.json"):
         read_vectors(tmp_path)
 
 
@@ -376,10 +401,10 @@ def test_a_half_written_line_of_the_journal_is_no_record(
 ) -> None:
     job(texts, tmp_path / "out", model=model)
     before = contents(tmp_path / "out")
-    journal = tmp_path / "out" / "shards.jsonl"
-    journal.write_bytes(before["shards.jsonl"][:-30])
+    journal = tmp_path / "out" / "_shards.jsonl"
+    journal.write_bytes(before["_shards.jsonl"][:-30])
     assert job(texts, tmp_path / "out", model=model).made == 1
-    journal.write_bytes(b'{"shard": 1}\n[]\n' + before["shards.jsonl"])
+    journal.write_bytes(b'{"shard": 1}\n[]\n' + before["_shards.jsonl"])
     assert job(texts, tmp_path / "out", model=model).made == 0
     assert contents(tmp_path / "out") == before
 
@@ -449,9 +474,9 @@ def test_a_full_disk_is_told_and_the_job_goes_on_later(
             job(texts, tmp_path / "out", model=model, crew=one)
     left = [path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"]
     assert sorted(left) == [
-        "job.json",
+        "_job.json",
+        "_shards.jsonl",
         *(f"part-{i:06d}.parquet" for i in range(3)),
-        "shards.jsonl",
     ]
     assert job(texts, tmp_path / "out", model=model, crew=one).made == 6
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
@@ -476,7 +501,7 @@ def test_a_full_disk_under_the_journal(
     original = Path.open
 
     def full(self: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        if self.name == "shards.jsonl" and mode == "a":
+        if self.name == "_shards.jsonl" and mode == "a":
             raise OSError(errno.ENOSPC, "No space left on device")
         return original(self, mode, *arguments, **options)
 
@@ -498,14 +523,14 @@ def test_shards_and_records_are_on_the_disk_before_they_count(
     done = worker.store(tmp_path / "out", (Shard(0, 0, 1), [Item(1, ("a",))]))
     journal.add(done)
     kinds = [name.split(".")[1] if name.startswith(".") else name for name in synced]
-    assert kinds == ["shards", "out", "part-000000", "out", "journal"]
+    assert kinds == ["_shards", "out", "part-000000", "out", "journal"]
 
 
 def test_what_a_kill_left_half_written_is_cleared_away(
     texts: Path, model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
-    left = [".part-000001.parquet.abc.parquet", ".job.json.abc.json", "skipped.jsonl"]
+    left = [".part-000001.parquet.abc.parquet", "._job.json.abc.json", "_skipped.jsonl"]
     for name in left:
         (tmp_path / "out" / name).write_text("half")
     job(texts, tmp_path / "out", model=model)

@@ -1,4 +1,7 @@
-"""``job.json``: what a folder of shards is made of, so that nothing else gets mixed in."""
+"""``_job.json``: what a folder of shards is made of, so that nothing else gets mixed in.
+
+Records begin with an underscore so that readers of Parquet folders take only the shards for data.
+"""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -13,9 +16,18 @@ from tertium.inference.bulk.fingerprint import InputFile
 from tertium.inference.bulk.plan import Shard, plan
 from tertium.inference.bulk.source import SKIPPED, Content
 
-__all__ = ["JOB", "Job", "Model", "check_folder", "check_options", "read_job", "write_job"]
+__all__ = [
+    "JOB",
+    "Job",
+    "Model",
+    "check_folder",
+    "check_options",
+    "read_job",
+    "record",
+    "write_job",
+]
 
-JOB = "job.json"
+JOB = "_job.json"
 FORMAT = 1
 _VERSION = version("tertium")
 
@@ -51,9 +63,15 @@ class Job(BaseModel):
         return plan(self.rows, size=self.shard_rows)
 
 
+def record(folder: Path, name: str) -> Path:
+    """The file of a record; earlier versions named it without the underscore."""
+    path, earlier = folder / name, folder / name.removeprefix("_")
+    return earlier if earlier.exists() and not path.exists() else path
+
+
 def read_job(folder: Path) -> Job | None:
     """The job that ``folder`` holds, or None."""
-    path = folder / JOB
+    path = record(folder, JOB)
     if not path.exists():
         return None
     try:
@@ -66,7 +84,7 @@ def read_job(folder: Path) -> Job | None:
 
 
 def write_job(folder: Path, job: Job) -> None:
-    """Write ``job.json``, whole or not at all."""
+    """Write ``_job.json``, whole or not at all."""
     with atomic_path(folder / JOB, durable=True) as temporary:
         temporary.write_text(job.model_dump_json(indent=2) + "\n", encoding="utf-8")
 

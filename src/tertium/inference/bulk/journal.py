@@ -1,4 +1,4 @@
-"""``shards.jsonl``: one line for every finished shard, added when its file is whole."""
+"""``_shards.jsonl``: one line for every finished shard, added when its file is whole."""
 
 import os
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from pathlib import Path
 
 from tertium.errors import TertiumError
 from tertium.files import atomic_path
-from tertium.inference.bulk.job import JOB, Job, read_job
+from tertium.inference.bulk.job import JOB, Job, read_job, record
 from tertium.inference.bulk.plan import Shard
 from tertium.inference.bulk.shards import Done, disk_errors, is_sound
 from tertium.progress import track
 
 __all__ = ["JOURNAL", "Journal", "any_finished", "finished_job", "sound_shards"]
 
-JOURNAL = "shards.jsonl"
+JOURNAL = "_shards.jsonl"
 
 
 class Journal:
@@ -80,7 +80,7 @@ def finished_job(folder: Path) -> tuple[Job, list[Shard]]:
 
 def _read(folder: Path) -> dict[int, Done]:
     """Records by shard; a line that a kill left unfinished is no record."""
-    path = folder / JOURNAL
+    path = record(folder, JOURNAL)
     if not path.exists():
         return {}
     found = {}

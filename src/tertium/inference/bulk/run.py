@@ -25,6 +25,7 @@ from tertium.inference.bulk.job import (
     check_folder,
     check_options,
     read_job,
+    record,
     write_job,
 )
 from tertium.inference.bulk.journal import JOURNAL, Journal, any_finished, sound_shards
@@ -206,7 +207,7 @@ def _warn(content: Content, counts: Counts, rows: int) -> None:
 def _locked(folder: Path) -> Iterator[None]:
     """The folder for this process alone, without what a killed one left half-written."""
     check = folder / JOB
-    if not check.exists():
+    if not record(folder, JOB).exists():
         check_folder(folder)
     created = not folder.exists()
     with disk_errors(folder):
@@ -223,6 +224,9 @@ def _locked(folder: Path) -> Iterator[None]:
         for name in ("part-", JOB, JOURNAL, SKIPPED):
             for left in folder.glob(f".{name}*"):
                 left.unlink(missing_ok=True)
+        for name in (JOB, JOURNAL, SKIPPED):
+            if (earlier := record(folder, name)).name != name:
+                earlier.rename(folder / name)
         yield
     finally:
         if created and not check.exists():  # nothing was begun

@@ -15,7 +15,7 @@ from tertium.progress import bar
 
 __all__ = ["SKIPPED", "Content", "Item", "OnError", "Source", "Survey", "survey"]
 
-SKIPPED = "skipped.jsonl"
+SKIPPED = "_skipped.jsonl"
 _SHOWN = 1000  # characters of a bad value that the log keeps
 
 
@@ -96,7 +96,7 @@ def survey(
     """Read the whole file once, before anything is computed.
 
     A bad row ends the job here and not after hours; with ``SKIP_AND_LOG`` a line of
-    ``skipped.jsonl`` in ``folder`` names each.
+    ``_skipped.jsonl`` in ``folder`` names each.
 
     Raises:
         DataError: a row is bad and ``on_error`` is ``FAIL``, or no row is good.
