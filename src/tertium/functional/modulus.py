@@ -50,7 +50,7 @@ def modulus_constraint(
 
 
 def cls_energy(context: Float[Tensor, "n t d"], mask: Int[Tensor, "n t"]) -> Float[Tensor, " n"]:
-    """Norm of the first token's context against that of all other real tokens: JTCSE, section 5.
+    """Norm of the first token's context against that of all other real tokens: JTCSE, Eq. 6.
 
     Args:
         context: attention times values, heads joined.

@@ -14,7 +14,7 @@ def embedding_error(
 ) -> Float[Tensor, " n"]:
     """Mean squared difference of two embeddings, one value per text.
 
-    JTCSE-D (Zong et al., 2025, section V) and EDFSE distil an ensemble into one encoder by it.
+    JTCSE-D (Zong et al., 2025, section IV) and EDFSE distil an ensemble into one encoder by it.
     """
     return (student - teacher).square().mean(dim=1)
 
