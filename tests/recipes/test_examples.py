@@ -10,7 +10,7 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.recipes.examples import StageData, load_examples
 from tertium.recipes.files import read_recipe
 from tertium.recipes.train import train
-from tests.recipes.toys import contrast_stage, toy_recipe, toy_text_file
+from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage, toy_text_file
 
 # The toy benchmark sets are smaller than the real ones, which a warning says.
 SMALL = pytest.mark.filterwarnings("ignore:.*rows in:tertium.errors.TertiumWarning")
@@ -242,3 +242,19 @@ def test_triplets_that_are_none(benchmarks_folder: Path, tiny_bert: Path, tmp_pa
     path.write_text("anchor\tpositive\thard_negative\na\tb\tc\n")
     with pytest.raises(TertiumError, match="1 different examples do not fill one batch of 8"):
         read(triplet_stage({"file": str(path)}), tmp_path)
+
+
+# graded pairs
+
+
+def test_own_labels_may_have_any_names(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    path.write_text("sentence1\tsentence2\tlabel\na\tb\trelated\nc\td\tsame\ne\tf\tunrelated\n")
+    stage = toy_stage(path)
+    stage["data"]["labels"] = {"names": ["unrelated", "related", "same"]}
+    assert read(stage, tmp_path).examples.labels == [1.0, 2.0, 0.0]
+    path.write_text(path.read_text().replace("same", "equal"))
+    with pytest.raises(
+        DataError, match=r"own\.tsv:3: column 'label': 'equal': labels are unrelated"
+    ):
+        read(stage, tmp_path)

@@ -81,6 +81,20 @@ def test_a_folder_with_the_earlier_names_is_read_and_resumed(
     assert contents(out) == whole
 
 
+@pytest.mark.parametrize(
+    ("processors", "threads", "device", "workers"),
+    [(4, 1, "cpu", 4), (16, 1, "cpu", 8), (6, 2, "cpu", 3), (2, 4, "cpu", 1), (16, 1, "cuda", 1)],
+)
+def test_workers_that_nobody_asked_for(
+    processors: int, threads: int, device: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tertium.inference.bulk.run import _default_workers
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
+    work = Work(Content.TEXTS, "model", loading={"device": device}, threads=threads)
+    assert _default_workers(work) == workers
+
+
 def test_a_finished_job_is_not_made_again(texts: Path, model: Path, tmp_path: Path) -> None:
     job(texts, tmp_path / "out", model=model)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*")}
