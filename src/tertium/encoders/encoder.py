@@ -20,7 +20,7 @@ from tertium.encoders.attention import attention_maps, capture_attention
 from tertium.encoders.batching import chunks, lean_batches, padded, token_budget_batches
 from tertium.encoders.contrastive import default_pooling
 from tertium.encoders.explains import Explains
-from tertium.encoders.layout import check_layout
+from tertium.encoders.layout import check_layout, check_purpose
 from tertium.encoders.pooling import infer_pooling, pooling_modules
 from tertium.encoders.quiet import quiet
 from tertium.encoders.twin import TwinModel
@@ -179,6 +179,7 @@ class Encoder(Explains):
             max_length: read at most this many tokens of a text.
             trust_remote_code: run code that comes with the model.
         """
+        check_purpose(folder)
         manifest = read_manifest(folder)
         if (folder / "modules.json").exists():
             with quiet():
