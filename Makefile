@@ -4,6 +4,8 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Faster than pip's own, which compiles in one process; some packages hold files that do not compile.
 COMPILE := -@$(BIN)/python -m compileall -qq -j 0 .venv/lib
+# The benchmark sets, which tests and benchmarks read if they are there.
+export TERTIUM_DATA ?= $(abspath $(wildcard ../shared/data))
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
 .PHONY: demo test test-all lint bench clean

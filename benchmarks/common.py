@@ -1,6 +1,5 @@
 """What every benchmark shares: data, timing, tables that are kept."""
 
-import os
 import resource
 import time
 from collections.abc import Callable, Sequence
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from tertium.data import find_folder
 from tertium.evaluation.provenance import Provenance, current_command
 from tertium.evaluation.report import markdown_table
 
@@ -17,10 +17,10 @@ START = time.perf_counter()
 
 
 def data_folder() -> Path:
-    """The benchmark sets: ``TERTIUM_DATA``, else ``../shared/data`` beside the repository."""
-    folder = Path(os.environ.get("TERTIUM_DATA") or ROOT / ".." / "shared" / "data")
-    if not folder.is_dir():
-        raise SystemExit(f"No benchmark data in {folder}: set TERTIUM_DATA.")
+    """The benchmark sets, in the folder that ``TERTIUM_DATA`` names."""
+    folder = find_folder()
+    if folder is None:
+        raise SystemExit("Set TERTIUM_DATA to the folder with the benchmark sets.")
     return folder
 
 

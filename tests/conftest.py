@@ -49,6 +49,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TERTIUM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_benchmarks_unasked() -> None:
+    """Only what asks for ``data_folder`` reads the real sets."""
+    os.environ.pop("TERTIUM_DATA", None)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The real benchmark sets, or a skip that says what is missing."""

@@ -53,8 +53,14 @@ def test_json_tells_where_it_listens(asked: list[Settings]) -> None:
     }
 
 
-def test_every_setting_has_its_flag() -> None:
+def test_every_setting_has_its_flag_and_its_default_in_the_help() -> None:
     ran = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"})
     plural = {"cors_origins": "cors_origin", "allowed_hosts": "allowed_host"}
-    for name in Settings.model_fields:
-        assert f"--{plural.get(name, name).replace('_', '-')}" in ran.output
+    lines = ran.output.splitlines()
+    for name, field in Settings.model_fields.items():
+        flag = f"--{plural.get(name, name).replace('_', '-')} "
+        [line] = [line for line in lines if line.startswith(f"│ {flag}")]
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            mebibytes = f"{field.default / 2**20:g} MiB"
+            shown = mebibytes if name.endswith("bytes") else f"{field.default:g}"
+            assert f"(default: {shown})" in line

@@ -1,9 +1,12 @@
+import json
 import shutil
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sentence_transformers import CrossEncoder
+from transformers import AutoTokenizer, BertForSequenceClassification
 
 import tertium
 from tertium.encoders import Encoder
@@ -103,6 +106,32 @@ def test_a_folder_with_half_a_model(saved: Path, tmp_path: Path, missing: str) -
     folder = shutil.copytree(saved, tmp_path / "half")
     (folder / missing).unlink()
     with pytest.raises(TertiumError, match="half"):
+        tertium.load(folder)
+
+
+@pytest.fixture(scope="module")
+def classifier(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A transformers folder with a score for a pair, as cross-encoders were long published."""
+    folder = tmp_path_factory.mktemp("classifier") / "classifier"
+    model = BertForSequenceClassification.from_pretrained(tiny_bert, num_labels=1)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    return folder
+
+
+def test_a_cross_encoder_is_not_taken_for_an_encoder(classifier: Path, tmp_path: Path) -> None:
+    CrossEncoder(str(classifier), device="cpu").save(str(tmp_path / "cross"))
+    for folder, named in ((classifier, "BertForSequenceClassif"), (tmp_path / "cross", "a CrossE")):
+        for options in ({}, {"pooling": "cls"}):
+            with pytest.raises(TertiumError, match=f"{folder} holds .*{named}.*: name an encoder"):
+                tertium.load(folder, **options)
+
+
+def test_other_models_of_sentence_transformers_are_named(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "sparse")
+    file = folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "model_type": "SparseEncoder"}))
+    with pytest.raises(TertiumError, match="holds a SparseEncoder of sentence-transformers"):
         tertium.load(folder)
 
 

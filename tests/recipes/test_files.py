@@ -188,7 +188,10 @@ def put(path: str, value: Any) -> Any:
         (put("data/labels/step", 0.25), "threshold 0.25 must be between 0 and half"),
         (put("objectives", [{"kind": "l1", "threshold": 0.1}]), "l1 has no threshold"),
         (put("objectives", [{"kind": "cross_entropy", "slope": 1}]), "cross_entropy has no slope"),
-        (put("objectives", [{"kind": "cross_entropy", "head": "cosine"}]), "needs head: siamese"),
+        (
+            put("objectives", [{"kind": "cross_entropy", "head": "cosine"}]),
+            "needs a head with several outputs",
+        ),
         (put("objectives", [{"kind": "info_nce"}]), "does not learn from graded pairs"),
         (
             put("objectives", [{"kind": "smooth_k2"}, {"kind": "attention_mi"}]),
@@ -199,8 +202,12 @@ def put(path: str, value: Any) -> Any:
         (put("data/subset", "random"), "Input should be 'fixed' or 'by-seed'"),
         (put("objectives", [{"kind": "l1"}, {"kind": "l1"}]), "two objectives are of the same"),
         (put("objectives/0/head", "cosin"), "Did you mean 'cosine'"),
-        (put("objectives/0/features", ["w"]), "features must be among"),
-        (put("objectives/0/margin", 1), "unknown setting: margin"),
+        (put("objectives", [{"kind": "l1", "features": ["w"]}]), "features must be among"),
+        (put("objectives/0/margin", 1), "nor the head cosine has a setting margin"),
+        (
+            put("objectives", [{"kind": "l1", "head": "cosine", "features": ["u"]}]),
+            "neither l1 nor the head cosine has a setting features",
+        ),
         (put("objectives", []), "at least 1 item"),
         (put("data/labels", {"low": 0}), "names, or low and high"),
         (put("data/labels", {"names": ["one"]}), "two or more different names"),

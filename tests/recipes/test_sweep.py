@@ -46,22 +46,24 @@ def test_a_grid_is_the_product_of_its_values(recipe: str, tmp_path: Path) -> Non
     path = sweep_file(
         tmp_path / "grid.yaml",
         recipe=recipe,
+        set=["stages.own.objectives.0.head=siamese"],
         grid={
             "stages.own.objectives.0.slope": [1, 2.5],
             "stages.own.objectives.0.features": [["u", "v"], ["|u-v|"]],
             "stages.own.train.clip": [None],
         },
     )
-    variants = read_sweep(path).variants()
+    sweep = read_sweep(path)
+    variants = sweep.variants()
     assert [variant.name for variant in variants] == [
         "slope=1+features=u_v+clip=None",
         "slope=1+features=u-v+clip=None",
         "slope=2.5+features=u_v+clip=None",
         "slope=2.5+features=u-v+clip=None",
     ]
-    found, _ = read_recipe(recipe, overrides=variants[3].set)
+    found, _ = read_recipe(recipe, overrides=[*sweep.set, *variants[3].set])
     objective = found.stages[0].objectives[0]
-    assert (objective.slope, objective.features) == (2.5, ("|u-v|",))
+    assert (objective.slope, objective.head_settings()) == (2.5, {"features": ("|u-v|",)})
     assert found.stages[0].train.clip is None
 
 

@@ -8,11 +8,13 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from torch import nn
 
 import tertium
 from tertium.data.problems import DataError
 from tertium.encoders import Encoder
 from tertium.errors import ModelNotFoundError, TertiumError, TertiumWarning
+from tertium.heads import HEADS, PairHead
 from tertium.inference import PairScorer
 from tertium.objectives import OBJECTIVES
 from tertium.recipes import build
@@ -96,6 +98,46 @@ def test_every_recipe_takes_two_steps(
     assert {(d.name, d.split) for d in model.training_data} >= {
         (s.name, s.split) for stage in recipe.stages for s in stage.data.sources
     }
+
+
+# a head of one's own
+
+
+class ScaledHead(PairHead):
+    """The cosine on the labels' scale, times a factor that the recipe must say."""
+
+    def __init__(self, *, dimension: int, high: float = 1.0, factor: float) -> None:
+        super().__init__()
+        self.settings = {"high": high, "factor": factor}
+        self.slope = nn.Parameter(torch.full((dimension,), high * factor))
+
+    def forward(self, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return self.slope.mean() * torch.cosine_similarity(u, v)[:, None]
+
+    def config(self) -> dict[str, Any]:
+        return {"kind": "scaled", **self.settings}
+
+
+def test_a_registered_head_is_built_with_its_own_settings(
+    tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(HEADS, "scaled", ScaledHead)
+    stage = toy_stage(pairs)
+    stage["objectives"] = [{"kind": "l1", "head": "scaled", "factor": "2.5e-1"}]
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
+    model = tertium.load(tmp_path / "model")
+    assert isinstance(model, PairScorer) and isinstance(model.head, ScaledHead)
+    assert model.head.settings == {"high": 5.0, "factor": 0.25}
+    for wrong, message in (
+        ({"kind": "l1", "head": "scaled"}, "scaled: factor: Field required"),
+        ({"kind": "l1", "head": "scaled", "factor": "much"}, "scaled: factor: Input should be"),
+        ({"kind": "l1", "head": "scaled", "factor": 1, "high": 3}, "has a setting high"),
+        ({"kind": "cross_entropy", "head": "scaled", "factor": 1}, "needs a head with several"),
+    ):
+        stage["objectives"] = [wrong]
+        with pytest.raises(TertiumError, match=message):
+            read_recipe(toy_recipe(tmp_path / "wrong.yaml", tiny_bert, stage))
 
 
 # what a run leaves

@@ -61,11 +61,14 @@ def test_triples_count_all_their_texts() -> None:
 
 def test_scores_of_vectors_are_scores_of_texts(bert: Encoder) -> None:
     pairs = [("the cat sleeps .", "a dog barks"), ("x", "x")]
-    for model in (bert, Ensemble([bert, bert]), tertium.load("sts")):
+    sts = tertium.load("sts")
+    for model in (bert, Ensemble([bert, bert]), sts):
         rows = model.encode([text for pair in pairs for text in pair])
         assert np.allclose(
             model.score_vectors(rows[0::2], rows[1::2]), model.score(pairs), atol=1e-5
         )
+    cat, stocks = sts.encode(["A cat sleeps.", "Stocks fell sharply."])
+    assert sts.score_vectors(cat[None], stocks[None]).tolist() == [0.0]  # below the scale
 
 
 def _encoded(model: Encoder | Ensemble | FakeModel) -> np.ndarray:

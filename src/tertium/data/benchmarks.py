@@ -120,18 +120,18 @@ def check_text(text: str) -> None:
 
 
 def find_folder(explicit: Path | None = None) -> Path | None:
-    """The benchmark folder: ``explicit``, else ``TERTIUM_DATA``, else ``../shared/data`` if there.
+    """The benchmark folder: ``explicit``, else ``TERTIUM_DATA``, else None.
 
     Raises:
         TertiumError: a folder was named and does not exist.
     """
     named = explicit or os.environ.get("TERTIUM_DATA")
-    folder = Path(named or "../shared/data")
-    if folder.is_dir():
-        return folder
-    if named:
+    if not named:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
         raise TertiumError(f"{folder}: no such data folder. Correct --data or TERTIUM_DATA.")
-    return None
+    return folder
 
 
 def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> Loaded | None:

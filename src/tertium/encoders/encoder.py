@@ -20,7 +20,7 @@ from tertium.encoders.attention import attention_maps, capture_attention
 from tertium.encoders.batching import chunks, lean_batches, padded, token_budget_batches
 from tertium.encoders.contrastive import default_pooling
 from tertium.encoders.explains import Explains
-from tertium.encoders.layout import check_layout
+from tertium.encoders.layout import check_layout, check_purpose
 from tertium.encoders.pooling import infer_pooling, pooling_modules
 from tertium.encoders.quiet import quiet
 from tertium.encoders.twin import TwinModel
@@ -42,6 +42,7 @@ __all__ = [
     "Truncation",
     "TruncationWarning",
     "UnknownTextWarning",
+    "clipped_cosines",
     "evaluating",
     "flat_pairs",
     "valid_text",
@@ -178,6 +179,7 @@ class Encoder(Explains):
             max_length: read at most this many tokens of a text.
             trust_remote_code: run code that comes with the model.
         """
+        check_purpose(folder)
         manifest = read_manifest(folder)
         if (folder / "modules.json").exists():
             with quiet():
@@ -386,7 +388,7 @@ class Encoder(Explains):
     def score(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
         rows = self.encode(flat_pairs(pairs), output="torch", **options)
-        return cosine_pairs(rows[0::2], rows[1::2]).clamp(-1, 1).cpu().numpy()
+        return clipped_cosines(rows[0::2], rows[1::2])
 
     def cosine(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
         """The same as :meth:`score`: an encoder's score is the cosine."""
@@ -407,7 +409,7 @@ class Encoder(Explains):
     def score_vectors(self, first: Matrix, second: Matrix) -> Matrix:
         """What :meth:`score` makes of two texts' vectors, row by row: their cosine."""
         u, v = (torch.from_numpy(np.ascontiguousarray(side)) for side in (first, second))
-        return cosine_pairs(u, v).clamp(-1, 1).numpy()
+        return clipped_cosines(u, v)
 
     def tokenize(self, texts: Sequence[str], *, truncation: Truncation) -> list[list[int]]:
         """Token ids of each text as :meth:`encode` reads it, for :meth:`encode_ids`."""
@@ -619,6 +621,11 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def clipped_cosines(first: Tensor, second: Tensor) -> Matrix:
+    """Cosines row by row, without what rounding puts beyond -1 and 1."""
+    return cosine_pairs(first, second).clamp(-1, 1).cpu().numpy()
 
 
 def flat_pairs(pairs: Iterable[TextPair]) -> list[str]:

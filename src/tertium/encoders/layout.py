@@ -1,4 +1,4 @@
-"""Whether a BERT or RoBERTa folder is whole: transformers fills every gap with random numbers."""
+"""Whether a folder holds an encoder, and all of it: transformers fills gaps with random numbers."""
 
 import json
 from pathlib import Path
@@ -12,11 +12,36 @@ from tertium.encoders.contrastive import MLP
 from tertium.encoders.weights import PICKLED, SAFE, read_weights, weights_file
 from tertium.errors import TertiumError
 
-__all__ = ["check_layout"]
+__all__ = ["check_layout", "check_purpose"]
 
 _PREFIXES = {"bert": "bert.", "roberta": "roberta."}  # by the model_type in config.json
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+_CLASSIFIER = "ForSequenceClassification"
+_ENCODER = "SentenceTransformer"  # what sentence-transformers calls one
 _LEGACY = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+
+
+def check_purpose(folder: Path) -> None:
+    """Raise if ``folder`` was saved as something else than an encoder.
+
+    sentence-transformers would take a cross-encoder's backbone for one, and its cosines mean
+    nothing.
+    """
+    saved_as = _fields(folder / "config_sentence_transformers.json").get("model_type", _ENCODER)
+    if saved_as != _ENCODER:
+        raise TertiumError(
+            f"{folder} holds a {saved_as} of sentence-transformers, which tertium does not load: "
+            "name an encoder."
+        )
+    if (folder / "modules.json").exists():
+        return
+    architectures = _fields(folder / "config.json").get("architectures") or ()
+    classifier = next((str(name) for name in architectures if _CLASSIFIER in str(name)), None)
+    if classifier is not None:
+        raise TertiumError(
+            f"{folder} holds a classifier or cross-encoder ({classifier} in config.json), which "
+            "tertium does not load: name an encoder."
+        )
 
 
 def check_layout(folder: Path) -> None:
@@ -52,6 +77,13 @@ def check_layout(folder: Path) -> None:
 def _config(file: Path) -> dict[str, Any]:
     if not file.exists():
         raise TertiumError(f"{file} is missing. Copy it from where the weights come from.")
+    return _fields(file)
+
+
+def _fields(file: Path) -> dict[str, Any]:
+    """The entries of a JSON file; none where there is no file."""
+    if not file.exists():
+        return {}
     try:
         config = json.loads(file.read_bytes())
     except ValueError:

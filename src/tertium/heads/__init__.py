@@ -29,6 +29,8 @@ __all__ = [
     "TriHead",
 ]
 
+# Heads that compare two embeddings. Of ``dimension``, ``low``, ``high``, ``outputs`` and ``seed`` a
+# recipe gives a head what its signature names; all other arguments are settings of its own.
 HEADS: dict[str, type[PairHead]] = {"siamese": SiameseHead, "cosine": CosineHead}
 
 # Heads that compare two sentences under a condition.

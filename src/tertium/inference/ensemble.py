@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tertium.encoders import ENCODERS, Encoder
-from tertium.encoders.encoder import EncodeOptions, Truncation, flat_pairs
+from tertium.encoders.encoder import EncodeOptions, Truncation, clipped_cosines, flat_pairs
 from tertium.encoders.explains import Explains
 from tertium.encoders.explanation import Reading, pair_reading
 from tertium.errors import TertiumError
@@ -197,7 +197,7 @@ class Ensemble(Explains):
     ) -> NDArray[np.float32]:
         """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
         rows = self.encode(flat_pairs(pairs), output="torch", **options)
-        return np.asarray(cosine_pairs(rows[0::2], rows[1::2]).clamp(-1, 1).cpu().numpy())
+        return clipped_cosines(rows[0::2], rows[1::2])
 
     def score_vectors(
         self, first: NDArray[np.float32], second: NDArray[np.float32]

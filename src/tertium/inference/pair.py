@@ -13,12 +13,11 @@ from torch import Tensor
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import ADAPTER, apply_adapter
-from tertium.encoders.encoder import EncodeOptions, Truncation, flat_pairs
+from tertium.encoders.encoder import EncodeOptions, Truncation, clipped_cosines, flat_pairs
 from tertium.encoders.explains import Explains
 from tertium.encoders.explanation import Reading, pair_reading
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
-from tertium.functional import cosine_pairs
 from tertium.heads import HEADS, PairHead
 from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
 from tertium.types import Kind, Pooling, TextPair
@@ -118,7 +117,7 @@ class PairScorer(Explains):
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
     ) -> NDArray[np.float32]:
         """Graded similarity of each pair, within the scale."""
-        return self._graded(*self._sides(pairs, options)).clip(*self.scale)
+        return self._within_scale(*self._sides(pairs, options))
 
     def score_vectors(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
@@ -126,13 +125,13 @@ class PairScorer(Explains):
         """What :meth:`score` makes of two texts' vectors, row by row."""
         sides = (torch.from_numpy(np.ascontiguousarray(side)) for side in (first, second))
         u, v = (side.to(self.encoder.device) for side in sides)
-        return self._graded(u, v)
+        return self._within_scale(u, v)
 
     def cosine(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
     ) -> NDArray[np.float32]:
         """Cosine of each pair's embeddings."""
-        return np.asarray(cosine_pairs(*self._sides(pairs, options)).clamp(-1, 1).cpu().numpy())
+        return clipped_cosines(*self._sides(pairs, options))
 
     def classify(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
@@ -176,6 +175,9 @@ class PairScorer(Explains):
             training_data=self.training_data,
             details={"head": self.head.config(), "labels": labels | names, **details},
         )
+
+    def _within_scale(self, first: Tensor, second: Tensor) -> NDArray[np.float32]:
+        return self._graded(first, second).clip(*self.scale)
 
     @torch.inference_mode()
     def _graded(self, first: Tensor, second: Tensor) -> NDArray[np.float32]:

@@ -14,7 +14,13 @@ from tertium.inference import load
 from tertium.objectives import OBJECTIVES, Objective
 from tertium.recipes.conditional import build_conditional
 from tertium.recipes.examples import StageData
-from tertium.recipes.schema import EncoderSpec, MomentumSpec, ObjectiveSpec, StageSpec
+from tertium.recipes.schema import (
+    EncoderSpec,
+    MomentumSpec,
+    ObjectiveSpec,
+    StageSpec,
+    head_parameters,
+)
 from tertium.recipes.teachers import build_student
 from tertium.recipes.triples import TripleData
 from tertium.training import Schedule, TrainingModule
@@ -145,7 +151,13 @@ def _graded(spec: ObjectiveSpec, labels: OrderedLabels, encoder: Encoder, seed: 
 
 
 def _head(spec: ObjectiveSpec, labels: OrderedLabels, dimension: int, seed: int) -> PairHead:
-    if spec.head == "cosine":
-        return HEADS["cosine"](dimension=dimension, low=labels.low, high=labels.high)
     outputs = int(labels.classes([labels.high])[0]) + 1 if spec.kind == "cross_entropy" else 1
-    return HEADS["siamese"](dimension=dimension, features=spec.features, outputs=outputs, seed=seed)
+    from_stage = {
+        "dimension": dimension,
+        "low": labels.low,
+        "high": labels.high,
+        "outputs": outputs,
+        "seed": seed,
+    }
+    taken = {name: x for name, x in from_stage.items() if name in head_parameters(spec.head)}
+    return HEADS[spec.head](**taken, **spec.head_settings())

@@ -1,7 +1,7 @@
 """What a training recipe may say; everything is checked before anything runs."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import torch
@@ -19,7 +19,7 @@ from torch import nn
 from tertium.data.benchmarks import DATASETS
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, unknown_name
-from tertium.heads import CONDITIONAL_HEADS, HEADS, ModelShape, SiameseHead
+from tertium.heads import CONDITIONAL_HEADS, HEADS, ModelShape
 from tertium.objectives import OBJECTIVES
 from tertium.objectives.base import TripleObjective
 from tertium.types import Pooling
@@ -40,6 +40,7 @@ __all__ = [
     "TeacherSpec",
     "TrainSpec",
     "ViewSpec",
+    "head_parameters",
 ]
 
 
@@ -76,6 +77,8 @@ _VOCABULARY = {
 }
 
 
+# What the model, the labels and the stage give a head that takes it; all else are its own settings.
+_FROM_STAGE = {"dimension": 1, "low": 0.0, "high": 1.0, "outputs": 1, "seed": 0}
 # What a model will tell a conditional head, to try its settings with.
 _SHAPE = {"shape": ModelShape(dimension=1, embedding=1, heads=1, depth=1), "seed": 0}
 
@@ -243,14 +246,13 @@ class HeadSpec(BaseModel):
 
 
 class ObjectiveSpec(BaseModel):
-    """One objective, its weight, and its own settings."""
+    """One objective, its weight, and further settings: its own, or if it is graded its head's."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     kind: str
     weight: Number = 1.0
     head: str = "siamese"
-    features: tuple[str, ...] = ("u", "v", "|u-v|")
     threshold: Number | None = Field(None, ge=0)
     slope: Number | None = Field(None, gt=0)
     clip: Literal["both", "low", "none"] = "both"
@@ -264,23 +266,32 @@ class ObjectiveSpec(BaseModel):
             return self
         if self.head not in HEADS:
             raise ValueError(str(unknown_name("head", self.head, HEADS)))
-        if self.model_extra:
-            raise ValueError(f"unknown setting: {', '.join(self.model_extra)}")
         for name in ("slope", "threshold"):
             if getattr(self, name) is not None and name not in _settings(self.kind):
                 raise ValueError(f"{self.kind} has no {name}")
-        try:
-            SiameseHead(dimension=1, features=self.features)
-        except TertiumError as error:
-            raise ValueError(str(error)) from error
-        if self.kind == "cross_entropy" and self.head != "siamese":
-            raise ValueError("cross_entropy classifies: it needs head: siamese")
+        self.head_settings()
+        if self.kind == "cross_entropy" and "outputs" not in head_parameters(self.head):
+            raise ValueError(
+                "cross_entropy classifies: it needs a head with several outputs, such as siamese"
+            )
         return self
 
     @property
     def graded(self) -> bool:
         """Whether it compares a head's score with labels."""
         return self.kind in _GRADED
+
+    def head_settings(self) -> dict[str, Any]:
+        """The arguments of a graded objective's head that are its own, checked."""
+        parameters, given = head_parameters(self.head), self.model_extra or {}
+        own = parameters.keys() - _FROM_STAGE.keys()
+        unknown = [name for name in given if name not in own]
+        if unknown:
+            raise ValueError(
+                f"neither {self.kind} nor the head {self.head} has a setting {', '.join(unknown)}"
+            )
+        from_stage = {name: x for name, x in _FROM_STAGE.items() if name in parameters}
+        return _checked_settings(HEADS[self.head], self.head, given, from_stage)
 
     def settings(self) -> dict[str, Any]:
         """The arguments of an objective that is not graded, checked."""
@@ -442,7 +453,8 @@ class StageSpec(_Spec):
             judges = objective.graded and objective.kind != "cross_entropy"
             if not judges and not issubclass(OBJECTIVES[objective.kind], TripleObjective):
                 raise ValueError(f"{objective.kind} does not learn from conditional data")
-            if {"head", "features"} & objective.model_fields_set:
+            own = objective.model_extra if objective.graded else None
+            if "head" in objective.model_fields_set or own:
                 raise ValueError(f"{objective.kind} judges the stage's head: leave its own out")
         if set(kinds) <= {"consistency"}:
             raise ValueError("consistency needs an objective beside it that learns from labels")
@@ -518,19 +530,27 @@ class Recipe(_Spec):
         return self
 
 
+def head_parameters(kind: str) -> Mapping[str, inspect.Parameter]:
+    """What a pair head can be told."""
+    return inspect.signature(HEADS[kind]).parameters
+
+
 def _checked_settings(
     cls: Callable[..., Any], kind: str, given: dict[str, Any], from_model: dict[str, Any]
 ) -> dict[str, Any]:
     """What a class can be told, from its signature: given values checked, others by default.
 
     Args:
-        cls: an objective or a view.
+        cls: an objective, a view or a head.
         kind: its name.
         given: what the recipe says.
         from_model: stand-ins for arguments that the model will give, to try the others with.
     """
     fields: dict[str, Any] = {
-        name: (Number if p.annotation is float else p.annotation, p.default)
+        name: (
+            Number if p.annotation is float else p.annotation,
+            ... if p.default is p.empty else p.default,
+        )
         for name, p in inspect.signature(cls).parameters.items()
         if name not in from_model
     }
