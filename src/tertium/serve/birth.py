@@ -8,7 +8,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from tertium.errors import TertiumWarning
 from tertium.serve.spec import Spec
@@ -32,6 +32,10 @@ class Handle(Protocol):
         ...
 
 
+class _Process(Handle, Protocol):
+    def start(self) -> None: ...
+
+
 def spawn(spec: Spec, connection: socket.socket) -> Handle:
     """Start a process that holds nothing of this one.
 
@@ -39,10 +43,10 @@ def spawn(spec: Spec, connection: socket.socket) -> Handle:
     nothing else: imports take most of a worker's start, and they are paid once.
     """
     able = "forkserver" in multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if able else "spawn")
+    context: Any = multiprocessing.get_context("forkserver" if able else "spawn")
     if able:
         context.set_forkserver_preload([_IMPORTS])
-    process = context.Process(target=run_worker, args=(connection, spec), daemon=True)
+    process: _Process = context.Process(target=run_worker, args=(connection, spec), daemon=True)
     with _ONE_AT_A_TIME, _signals_held(), _environment(spec):
         process.start()
     connection.close()  # so that its end is noticed here

@@ -116,19 +116,26 @@ class Pool:
         pause = 0.0
         while True:
             born = time.monotonic()
-            member = await Member.start(self._spec, self._launch)
-            self._members.append(member)
-            watching = asyncio.create_task(self._watch(member))
             try:
-                await member.listen(partial(self._heard, born=born))
-            finally:
-                watching.cancel()
-            self._bury(member)
-            await member.stop()
-            pause = (
-                0.0 if time.monotonic() - born > _SOUND else min(2 * pause + 0.5, _LONGEST_PAUSE)
-            )
+                member = await Member.start(self._spec, self._launch)
+            except OSError as error:
+                self._turned_down(f"A worker could not be started: {error.strerror}.")
+            else:
+                await self._attend(member, born)
+            sound = time.monotonic() - born > _SOUND
+            pause = 0.0 if sound else min(2 * pause + 0.5, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
+
+    async def _attend(self, member: Member, born: float) -> None:
+        """Hear a worker, and watch it, until it ends."""
+        self._members.append(member)
+        watching = asyncio.create_task(self._watch(member))
+        try:
+            await member.listen(partial(self._heard, born=born))
+        finally:
+            watching.cancel()
+        self._bury(member)
+        await member.stop()
 
     async def _watch(self, member: Member) -> None:
         """Kill a worker that is silent for too long, or too long at one batch.
@@ -194,13 +201,13 @@ class Pool:
             self._welcome(member, head)
         elif kind == "refused":
             self._turned_down(head["message"])
-        elif (pending := member.pending.pop(head.pop("id"), None)) is not None:
-            if pending.answer.done():
+        elif (asked := member.pending.pop(head.pop("id"), None)) is not None:
+            if asked.answer.done():
                 return
             if kind == "failed":
-                pending.answer.set_exception(Problem(**head))
+                asked.answer.set_exception(Problem(**head))
             else:
-                pending.answer.set_result((head, body))
+                asked.answer.set_result((head, body))
 
     def _welcome(self, member: Member, about: dict[str, Any]) -> None:
         member.ready = True

@@ -56,6 +56,7 @@ class Served:
         self.index_fault: str | None = None
         self._index_seen: object = None  # what its folder held when it failed
         self._index_looked = -math.inf
+        self._index_changed = 0
         self._open_index()
 
     def about(self) -> dict[str, Any]:

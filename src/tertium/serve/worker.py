@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
@@ -172,7 +173,7 @@ class Worker:
         self._send({"kind": "batch", "texts": texts, "tokens": tokens, "seconds": spent})
         for part in parts:
             if part.task.finished and not part.task.dropped:
-                self._deliver(part.task, lambda task=part.task: self._served.finish(task))
+                self._deliver(part.task, partial(self._served.finish, part.task))
 
     def _explain(self, explanations: Explanations) -> None:
         """One part of the explanation whose turn it is."""
