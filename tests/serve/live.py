@@ -10,7 +10,8 @@ from typing import Any
 
 import uvicorn
 
-from tertium.serve.app import build_app, build_service
+from tertium.serve.app import build_service
+from tertium.serve.run import configured
 from tertium.serve.service import Service
 from tertium.serve.settings import read_settings
 from tests.serve.fakes import LOADER, launch_thread
@@ -33,8 +34,7 @@ class _Quiet(uvicorn.Server):
 def live(*, loader: str = LOADER, **flags: Any) -> Iterator[Live]:
     settings = read_settings({"model": "hash", "conditional_model": "none", **flags})
     service = build_service(settings, launch=launch_thread, loader=loader)
-    config = uvicorn.Config(build_app(service), log_config=None, lifespan="off", ws="none")
-    server = _Quiet(config)
+    server = _Quiet(configured(service))
     listening = socket.create_server(("127.0.0.1", 0))
     ready = threading.Event()
 

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -14,8 +14,13 @@ class Lengths:
 
     def __init__(self) -> None:
         self.runs: list[list[int]] = []
+        self.reads: list[list[int]] = []
+
+    def size(self, content: int) -> int:
+        return 4 * abs(content)
 
     def read(self, contents: Sequence[int]) -> list[Item]:
+        self.reads.append(list(contents))
         if -1 in contents:
             raise ValueError("unreadable")
         return [Item(content, content) for content in contents]
@@ -30,19 +35,27 @@ def lane(budget: int = 10, most: int = 1000) -> tuple[Lane, Lengths]:
     return Lane(reader, budget=budget, most=most), reader
 
 
-def task(number: int, *contents: int, alone: bool = False) -> Task:
-    return Task({"id": number, "kind": "embed", "alone": alone}, contents)
+def task(number: int, *contents: int, alone: bool = False, client: str = "") -> Task:
+    return Task({"id": number, "kind": "embed", "alone": alone, "client": client}, contents)
 
 
 def refused(task: Task, error: Exception) -> None:
     raise error
 
 
-def drain(queue: Lane) -> list[list[tuple[int, int, int]]]:
+def admit(queue: Lane, *tasks: Task) -> None:
+    for each in tasks:
+        queue.admit(each)
+
+
+def drain(
+    queue: Lane, refuse: Callable[[Task, Exception], None] = refused
+) -> list[list[tuple[int, int, int]]]:
     rounds = []
-    while parts := queue.gather():
-        rounds.append([(part.task.id, part.start, part.end) for part in parts])
-        queue.run(parts)
+    while queue.busy:
+        if parts := queue.gather(refuse):
+            rounds.append([(part.task.id, part.start, part.end) for part in parts])
+            queue.run(parts)
     return rounds
 
 
@@ -53,7 +66,7 @@ def drain(queue: Lane) -> list[list[tuple[int, int, int]]]:
 def test_every_item_gets_its_row_within_the_budget(sizes: list[list[int]], budget: int) -> None:
     queue, reader = lane(budget)
     tasks = [task(number, *each) for number, each in enumerate(sizes)]
-    queue.admit(tasks, refused)
+    admit(queue, *tasks)
     drain(queue)
     for each, wanted in zip(tasks, sizes, strict=True):
         assert each.finished and each.rows is not None
@@ -62,45 +75,111 @@ def test_every_item_gets_its_row_within_the_budget(sizes: list[list[int]], budge
     assert not queue.busy
 
 
-def test_small_requests_do_not_wait_for_the_end_of_a_large_one() -> None:
+def test_small_requests_overtake_a_large_one() -> None:
     queue, _ = lane(budget=10)
-    queue.admit([task(1, *[5] * 6), task(2, 5), task(3, 5)], refused)
-    assert drain(queue) == [[(1, 0, 2)], [(2, 0, 1), (3, 0, 1)], [(1, 2, 4)], [(1, 4, 6)]]
+    admit(queue, task(1, *[5] * 6))
+    queue.run(queue.gather(refused))
+    admit(queue, task(2, 5), task(3, 5))
+    assert drain(queue) == [[(2, 0, 1), (3, 0, 1)], [(1, 2, 4)], [(1, 4, 6)]]
+
+
+def test_a_stream_of_small_requests_does_not_starve_a_large_one() -> None:
+    queue, _ = lane(budget=10)
+    large = task(0, *[5] * 6)
+    admit(queue, large)
+    for number in range(1, 100):
+        admit(queue, task(number, 9))
+        queue.run(queue.gather(refused))
+        if large.finished:
+            break
+    assert 5 < number < 20
+
+
+def test_clients_share_the_worker_however_much_one_of_them_sends() -> None:
+    queue, _ = lane(budget=10)
+    admit(queue, *(task(number, 10, client="busy") for number in range(10)))
+    admit(queue, *(task(100 + number, 10, client="modest") for number in range(3)))
+    order = [parts[0][0] for parts in drain(queue)]
+    assert order[:6] == [0, 100, 1, 101, 2, 102]
+
+
+def test_the_largest_requests_are_read_in_parts_and_a_small_one_does_not_wait_for_them() -> None:
+    queue, reader = lane(budget=1000, most=100_000)
+    admit(queue, *(task(number, *[500] * 150) for number in range(31)))
+    assert reader.reads == []  # nothing is read on arrival
+    assert queue.gather(refused) == []  # one of them is being read: 300,000 characters
+    small = task(99, 3)
+    admit(queue, small)
+    queue.run(queue.gather(refused))
+    assert small.finished
+    assert all(sum(map(reader.size, read)) < 65_536 + 2000 for read in reader.reads)
+
+
+def test_what_nobody_waits_for_is_not_read_any_further() -> None:
+    queue, reader = lane(budget=1000, most=100_000)
+    large = task(1, *[500] * 150)
+    admit(queue, large)
+    assert queue.gather(refused) == []
+    large.dropped = True  # its deadline has passed
+    assert queue.gather(refused) == [] and len(reader.reads) == 1 and not queue.busy
+
+
+def test_a_request_is_refused_as_soon_as_its_tokens_are_too_many() -> None:
+    queue, reader = lane(budget=1000, most=100_000)
+    told: list[str] = []
+    admit(queue, task(1, *[5000] * 100))
+    drain(queue, lambda t, e: (told.append(str(e)), setattr(t, "dropped", True)))  # type: ignore
+    assert "exceed the 100,000" in told[0] and sum(map(len, reader.reads)) < 30
+    assert reader.runs == []
+
+
+def test_a_batch_of_a_slow_model_is_short() -> None:
+    queue, reader = lane(budget=4096, most=100_000)
+    queue.ran(4096, seconds=4.0)  # a quarter of a second is 256 tokens
+    admit(queue, task(1, *[100] * 40))
+    drain(queue)
+    assert {len(run) for run in reader.runs} <= {1, 2}
 
 
 def test_the_same_text_of_several_requests_is_run_once() -> None:
     queue, reader = lane(budget=100)
-    queue.admit([task(1, 3, 4), task(2, 4, 3, 3)], refused)
+    admit(queue, task(1, 3, 4), task(2, 4, 3, 3))
     drain(queue)
     assert reader.runs == [[3, 4]]
 
 
 def test_a_suspect_runs_alone() -> None:
     queue, _ = lane(budget=100)
-    queue.admit([task(1, 1), task(2, 1, alone=True), task(3, 1)], refused)
+    admit(queue, task(1, 1), task(2, 1, alone=True), task(3, 1))
     assert [[part[0] for part in parts] for parts in drain(queue)] == [[1], [2], [3]]
 
 
 def test_dropped_requests_are_not_run() -> None:
     queue, reader = lane(budget=2)
-    first, second = task(1, 2, 2), task(2, 2)
-    queue.admit([first, second], refused)
-    queue.run(queue.gather())
-    first.dropped = second.dropped = True
-    assert queue.gather() == [] and reader.runs == [[2]] and not queue.busy
+    first, second = task(1, 2), task(2, 2, 2)
+    admit(queue, first, second)
+    queue.run(queue.gather(refused))
+    second.dropped = True
+    assert queue.gather(refused) == [] and reader.runs == [[2]] and not queue.busy
 
 
 def test_too_many_tokens_are_refused_and_the_others_stay() -> None:
     queue, _ = lane(most=10)
     told: list[tuple[int, str]] = []
-    queue.admit([task(1, 11), task(2, -1), task(3, 10)], lambda t, e: told.append((t.id, str(e))))
-    assert [number for number, _ in told] == [1, 2] and "11 tokens" in told[0][1]
-    assert [[part[0] for part in parts] for parts in drain(queue)] == [[3]]
+
+    def refuse(refused: Task, error: Exception) -> None:
+        refused.dropped = True
+        told.append((refused.id, str(error)))
+
+    admit(queue, task(1, 11), task(2, -1), task(3, 10))
+    assert [[part[0] for part in parts] for parts in drain(queue, refuse)] == [[3]]
+    assert sorted(number for number, _ in told) == [1, 2]
+    assert any("11 tokens" in said for _, said in told)
 
 
 def test_numbers_that_are_none_are_refused() -> None:
     queue, reader = lane()
     reader.run = lambda items: np.full((len(items), 1), np.nan, np.float32)  # type: ignore
-    queue.admit([task(1, 1)], refused)
+    admit(queue, task(1, 1))
     with pytest.raises(Refusal, match="not finite"):
-        queue.run(queue.gather())
+        queue.run(queue.gather(refused))

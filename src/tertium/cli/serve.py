@@ -79,6 +79,9 @@ def serve(
     max_explained_words: int | None = typer.Option(
         None, help="Words of both texts (default: 128).", rich_help_panel=_LIMITS
     ),
+    max_explained_characters: int | None = typer.Option(
+        None, help="Characters of both texts (default: 2048).", rich_help_panel=_LIMITS
+    ),
     max_hits: int | None = typer.Option(
         None, help="Hits of a search (default: 100).", rich_help_panel=_LIMITS
     ),
@@ -90,6 +93,33 @@ def serve(
     ),
     deadline: float | None = typer.Option(
         None, help="Seconds for a request (default: 30).", rich_help_panel=_LIMITS
+    ),
+    max_header_bytes: int | None = typer.Option(
+        None, help="Of a request's headers (default: 64 KiB).", rich_help_panel=_LIMITS
+    ),
+    max_headers: int | None = typer.Option(
+        None, help="Number of headers (default: 100).", rich_help_panel=_LIMITS
+    ),
+    header_timeout: float | None = typer.Option(
+        None, help="Seconds for the headers to arrive (default: 10).", rich_help_panel=_LIMITS
+    ),
+    max_connections: int | None = typer.Option(
+        None, help="Open at a time (default: by the limit of files).", rich_help_panel=_LIMITS
+    ),
+    worker_timeout: float | None = typer.Option(
+        *(None, "--worker-timeout"),
+        help="Seconds of silence that end a worker (default: 10).",
+        rich_help_panel=_LIMITS,
+    ),
+    batch_timeout: float | None = typer.Option(
+        *(None, "--batch-timeout"),
+        help="Seconds of one batch that end a worker (default: 120).",
+        rich_help_panel=_LIMITS,
+    ),
+    index_retry: float | None = typer.Option(
+        *(None, "--index-retry"),
+        help="Seconds between two looks at a damaged index (default: 2).",
+        rich_help_panel=_LIMITS,
     ),
     shutdown_grace: float | None = typer.Option(
         None, help="Seconds to finish when told to stop (default: 60).", rich_help_panel=_LIMITS

@@ -42,6 +42,7 @@ __all__ = [
     "Truncation",
     "TruncationWarning",
     "UnknownTextWarning",
+    "beginning",
     "clipped_cosines",
     "evaluating",
     "flat_pairs",
@@ -310,6 +311,11 @@ class Encoder(Explains):
         """How many tokens of a text are read."""
         return int(self.model.max_seq_length or self.tokenizer.model_max_length)
 
+    @property
+    def max_characters(self) -> int:
+        """How much of a text is worth reading: far more than ``max_length`` tokens of any prose."""
+        return max(_CHARACTERS * self.max_length - len(self.prompt), 1)
+
     @overload
     def encode(
         self,
@@ -526,7 +532,7 @@ class Encoder(Explains):
         if not texts:
             return []
         limit = self.max_length
-        read = [_beginning(valid_text(text), _CHARACTERS * limit) for text in texts]
+        read = [beginning(valid_text(text), _CHARACTERS * limit) for text in texts]
         ids = self._ids(read)
         for index, text in enumerate(texts):
             if len(read[index]) < len(text) and len(ids[index]) <= limit:
@@ -646,10 +652,10 @@ def _checked(texts: Sequence[str], *, start: int = 0) -> list[str]:
     return texts
 
 
-def _beginning(text: str, size: int) -> str:
+def beginning(text: str, size: int) -> str:
     """At most ``size`` characters, whole words if there are any: a longer text costs no more.
 
-    >>> _beginning("a dog barks", 8), _beginning("ideographs", 5)
+    >>> beginning("a dog barks", 8), beginning("ideographs", 5)
     ('a dog', 'ideog')
     """
     if len(text) <= size:

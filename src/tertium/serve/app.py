@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -34,7 +35,14 @@ def build_service(settings: Settings, *, launch: Launch = spawn, loader: str = L
     metrics = Metrics()
     threads = settings.threads or max((os.cpu_count() or 1) // settings.workers, 1)
     spec = spec_of(settings, threads=threads, loader=loader)
-    pool = Pool(spec, count=settings.workers, metrics=metrics, launch=launch)
+    pool = Pool(
+        spec,
+        count=settings.workers,
+        metrics=metrics,
+        launch=launch,
+        silence=settings.worker_timeout,
+        batch=settings.batch_timeout,
+    )
     return Service(settings, pool, metrics)
 
 
@@ -75,12 +83,17 @@ def _add_health(app: FastAPI, service: Service) -> None:
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     async def readyz() -> Response:
-        """Whether it can answer now."""
-        if service.stopping or not service.pool.ready:
-            word = b"stopping" if service.stopping else b"loading"
-            body = b'{"status":"' + word + b'"}'
-            return Response(body, status_code=503, media_type="application/json")
-        return await healthz()
+        """Whether it can answer now, and search if there is an index."""
+        able = service.pool.ready and not service.stopping
+        word = "ok" if able else "stopping" if service.stopping else "loading"
+        told = {"status": word}
+        if able and service.settings.index is not None:
+            told["search"] = "unavailable" if service.pool.index is None else "ok"
+        return Response(
+            orjson.dumps(told),
+            status_code=200 if able else 503,
+            media_type="application/json",
+        )
 
     async def metrics() -> Response:
         """Counters, in the format of Prometheus."""

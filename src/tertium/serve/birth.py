@@ -8,13 +8,15 @@ import socket
 import threading
 import warnings
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from tertium.errors import TertiumWarning
 from tertium.serve.spec import Spec
 
 __all__ = ["Handle", "run_worker", "spawn"]
 
+_ONE_AT_A_TIME = threading.Lock()
+_IMPORTS = "tertium.serve.worker"  # and with it torch and all that reads models
 _SHAPES = "64"  # of products that torch's kernels keep ready; 1,024, their own, take more and more
 
 
@@ -30,11 +32,22 @@ class Handle(Protocol):
         ...
 
 
+class _Process(Handle, Protocol):
+    def start(self) -> None: ...
+
+
 def spawn(spec: Spec, connection: socket.socket) -> Handle:
-    """Start a process that holds nothing of this one."""
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=run_worker, args=(connection, spec), daemon=True)
-    with _signals_held():
+    """Start a process that holds nothing of this one.
+
+    Where the system can, it is forked from a process that has imported everything and done
+    nothing else: imports take most of a worker's start, and they are paid once.
+    """
+    able = "forkserver" in multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if able else "spawn")
+    if able:
+        context.set_forkserver_preload([_IMPORTS])
+    process: _Process = context.Process(target=run_worker, args=(connection, spec), daemon=True)
+    with _ONE_AT_A_TIME, _signals_held(), _environment(spec):
         process.start()
     connection.close()  # so that its end is noticed here
     return process
@@ -47,9 +60,7 @@ def run_worker(connection: socket.socket, spec: Spec) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
-        os.environ[name] = str(spec.threads)  # read when the libraries are loaded
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES)
+    os.environ.update(_variables(spec))
     import torch
     from tqdm import tqdm
 
@@ -61,13 +72,33 @@ def run_worker(connection: socket.socket, spec: Spec) -> None:
     Worker(connection, spec, orphaned=lambda: os._exit(0)).run()
 
 
+def _variables(spec: Spec) -> dict[str, str]:
+    """What libraries read when they are loaded."""
+    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+    shapes = os.environ.get("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES)
+    return {
+        **dict.fromkeys(threads, str(spec.threads)),
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": shapes,
+    }
+
+
+@contextlib.contextmanager
+def _environment(spec: Spec) -> Iterator[None]:
+    """The process that imports for all workers finds their variables; this one keeps its own."""
+    variables = _variables(spec)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
     """A signal to the whole group must not hit a worker before it has learnt to leave it alone."""
-    if (
-        not hasattr(signal, "pthread_sigmask")
-        or threading.current_thread() is not threading.main_thread()
-    ):
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})

@@ -12,6 +12,8 @@ __all__ = ["parse", "read_body"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_CLOSE = {"Connection": "close"}  # the rest of the body is not wanted
+
 
 async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
     """The body, unless it is larger than ``most`` or takes longer than ``seconds`` to arrive."""
@@ -28,7 +30,10 @@ async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
             return await _collect(request, most)
     except TimeoutError:
         raise Problem(
-            408, "slow_body", f"The request did not arrive whole within {seconds:.0f} s."
+            408,
+            "slow_body",
+            f"The request did not arrive whole within {seconds:.0f} s.",
+            headers=_CLOSE,
         ) from None
 
 
@@ -60,6 +65,5 @@ async def _collect(request: Request, most: int) -> bytes:
 
 
 def _too_large(most: int) -> Problem:
-    return Problem(
-        413, "body_too_large", f"A request may have {most:,} bytes. Send fewer texts at a time."
-    )
+    message = f"A request may have {most:,} bytes. Send fewer texts at a time."
+    return Problem(413, "body_too_large", message, headers=_CLOSE)

@@ -1,5 +1,6 @@
 """What every request passes: who calls, by which name, with which key; and what it is told."""
 
+import hashlib
 import logging
 import time
 from typing import Any
@@ -75,7 +76,7 @@ class Gate:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         start = time.monotonic()
-        scope.setdefault("state", {})["arrived"] = start
+        scope.setdefault("state", {}).update(arrived=start, client=_address(scope))
         status = 0  # nothing is answered yet
         path = scope["path"]
 
@@ -106,6 +107,11 @@ class Gate:
         return None
 
     def _problem(self, scope: Scope, path: str) -> Problem | None:
+        names = [name for name, _ in scope["headers"]]
+        for name in (b"host", b"authorization"):
+            if names.count(name) > 1:
+                message = f"The header {name.decode().title()} may be sent only once."
+                return Problem(400, "duplicate_header", message)
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if self._hosts and _host(headers) not in self._hosts:
             return Problem(
@@ -118,6 +124,7 @@ class Gate:
             return None
         scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() == "bearer" and self._keys.accepts(key.strip()):
+            scope["state"]["client"] = hashlib.sha256(key.strip().encode("latin-1")).hexdigest()
             return None
         self._metrics.refused.labels("unauthorised").inc()
         return Problem(
@@ -126,6 +133,12 @@ class Gate:
             "This server wants an API key: send the header 'Authorization: Bearer KEY'.",
             headers={"WWW-Authenticate": "Bearer"},
         )
+
+
+def _address(scope: Scope) -> str:
+    """Who is calling, where there are no keys."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _host(headers: dict[bytes, Any]) -> str:

@@ -1,15 +1,21 @@
 """What waits for a model, and which of it runs together next."""
 
-from collections import deque
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tertium.serve.fair import FairQueue
 from tertium.serve.reading import Item, Matrix, Reader
 
 __all__ = ["Lane", "Refusal", "Slice", "Task"]
+
+_READ_TOGETHER = 65_536  # characters that are made tokens of before the next batch: some 50 ms
+_PER_TOKEN = 4  # characters of a token, roughly
+_BATCH_SECONDS = 0.25  # others wait for a batch no longer than this, as far as its model is known
+_LEAST_TOGETHER = 256  # tokens that are worth a batch, however slow the model
 
 
 class Refusal(Exception):
@@ -28,7 +34,8 @@ class Task:
     Attributes:
         head: as the server sent it.
         contents: texts or triples.
-        items: the same, read.
+        items: the same, as far as they are read.
+        tokens: of these items.
         rows: results, as far as they are there.
         done: how many items have theirs.
         dropped: nobody waits for it any more.
@@ -37,6 +44,7 @@ class Task:
     head: dict[str, Any]
     contents: Sequence[Any]
     items: list[Item] = field(default_factory=list)
+    tokens: int = 0
     rows: Matrix | None = None
     done: int = 0
     dropped: bool = False
@@ -52,9 +60,24 @@ class Task:
         return bool(self.head.get("alone"))
 
     @property
+    def client(self) -> str:
+        """Who sent it."""
+        return str(self.head.get("client", ""))
+
+    @property
+    def read(self) -> bool:
+        """Whether all of it has been read."""
+        return len(self.items) == len(self.contents)
+
+    @property
     def finished(self) -> bool:
         """Whether every item has its row."""
-        return self.done == len(self.items)
+        return self.done == len(self.contents)
+
+    @property
+    def used(self) -> int:
+        """Tokens that were run."""
+        return sum(item.tokens for item in self.items[: self.done])
 
     def store(self, part: "Slice", rows: Matrix) -> None:
         """Keep the rows of some items."""
@@ -79,11 +102,11 @@ class Slice:
 
 
 class Lane:
-    """Tasks for one model. A long one is run in parts, and others take turns with it.
+    """Tasks for one model. A large one is read and run in parts, and smaller ones go first.
 
     Args:
         reader: reads and runs.
-        budget: tokens that are run together; a longer item runs by itself.
+        budget: most tokens that are run together; a longer item runs by itself.
         most: tokens of one task.
     """
 
@@ -91,60 +114,88 @@ class Lane:
         self._reader = reader
         self._budget = budget
         self._most = most
-        self._waiting: deque[Task] = deque()
+        self._waiting: FairQueue[Task] = FairQueue()
+        self._pace: float | None = None  # tokens in a second, of late
 
     @property
     def busy(self) -> bool:
         """Whether anything waits."""
         return bool(self._waiting)
 
-    def admit(self, tasks: Sequence[Task], refuse: Callable[[Task, Exception], None]) -> None:
-        """Read new tasks, all of them in one call, and let them wait for their turn."""
-        contents = [content for task in tasks for content in task.contents]
-        try:
-            items = iter(self._reader.read(contents))
-        except Exception as error:  # whose text it was shows when each is read by itself
-            if len(tasks) == 1:
-                return refuse(tasks[0], error)
-            for task in tasks:
-                self.admit([task], refuse)
-            return None
-        for task in tasks:
-            task.items = [next(items) for _ in task.contents]
-            try:
-                self._check(task.items)
-            except Refusal as refusal:
-                refuse(task, refusal)
-            else:
-                self._waiting.append(task)
-        return None
+    @property
+    def budget(self) -> int:
+        """Tokens that are run together next: fewer for a model that takes long."""
+        if self._pace is None:
+            return self._budget
+        return min(self._budget, max(round(self._pace * _BATCH_SECONDS), _LEAST_TOGETHER))
 
-    def measure(self, contents: Sequence[Any]) -> None:
-        """Refuse what has more tokens than one task may have."""
-        self._check(self._reader.read(contents))
+    def ran(self, tokens: int, *, seconds: float) -> None:
+        """Learn from a batch how fast the model is; small ones say nothing about it."""
+        if tokens >= min(self._budget, _LEAST_TOGETHER):
+            now = tokens / max(seconds, 1e-6)
+            self._pace = now if self._pace is None else (self._pace + now) / 2
 
-    def gather(self) -> list[Slice]:
-        """What runs next: as many items as fit, in turn, and at least one."""
+    def admit(self, task: Task) -> None:
+        """Let a task wait for its turn; what it costs is estimated from its characters."""
+        cost = sum(_estimate(self._reader.size(content)) for content in task.contents)
+        self._waiting.add(task, client=task.client, cost=min(cost, self._most))
+
+    def check(self, contents: Sequence[Any], *, times: int) -> int:
+        """Tokens of what is run so many times; refuses more than one task may have."""
+        tokens = times * sum(item.tokens for item in self._reader.read(contents))
+        self._check(tokens)
+        return tokens
+
+    def gather(self, refuse: Callable[[Task, Exception], None]) -> list[Slice]:
+        """What runs next: as many items as fit, in turn; none while a large task is being read.
+
+        Args:
+            refuse: called with a task that cannot be read, or has too many tokens.
+        """
         found: list[Slice] = []
-        left = self._budget
-        while self._waiting:
-            task = self._waiting[0]
-            if task.dropped:
-                self._waiting.popleft()
-                continue
+        left, characters = self.budget, _READ_TOGETHER
+        while (turn := self._waiting.pop()) is not None:
+            task = turn.item
             if found and (task.alone or found[0].task.alone):
+                self._waiting.put_back(turn)
                 break
+            if not task.dropped and characters > 0:
+                try:
+                    characters -= self._read(task, characters)
+                except Exception as error:
+                    refuse(task, error)
+            if task.dropped:
+                self._waiting.finish(turn, used=task.used)
+                continue
             end = _fit(task.items, task.done, left, at_least=0 if found else 1)
-            if end == task.done:
+            if not task.read or end == task.done:
+                self._waiting.put_back(turn)
                 break
             part = Slice(task, task.done, end)
             found.append(part)
             left -= sum(item.tokens for item in part.items)
-            self._waiting.popleft()
             if end < len(task.items):
-                self._waiting.append(task)  # the others first
+                self._waiting.put_back(turn)
                 break
+            self._waiting.finish(turn, used=task.tokens)
         return found
+
+    def _read(self, task: Task, most: int) -> int:
+        """Read on in a task, as far as ``most`` characters go and at least one text; how many."""
+        start, size = len(task.items), 0
+        contents = itertools.islice(task.contents, start, None)
+        sizes = itertools.accumulate(self._reader.size(content) for content in contents)
+        end = start
+        for size in sizes:
+            end += 1
+            if size >= most:
+                break
+        if end > start:
+            new = self._reader.read(task.contents[start:end])
+            task.items += new
+            task.tokens += sum(item.tokens for item in new)
+            self._check(task.tokens)
+        return size
 
     def run(self, parts: Sequence[Slice]) -> None:
         """Give every item of the parts its row; the same text is run once."""
@@ -164,11 +215,15 @@ class Lane:
             part.task.store(part, rows[start : start + part.end - part.start])
             start += part.end - part.start
 
-    def _check(self, items: Sequence[Item]) -> None:
-        tokens = sum(item.tokens for item in items)
+    def _check(self, tokens: int) -> None:
         if tokens > self._most:
-            message = f"{tokens:,} tokens are more than the {self._most:,} of one request."
+            message = f"{tokens:,} tokens or more exceed the {self._most:,} of one request."
             raise Refusal(413, "too_many_tokens", f"{message} Send fewer texts, or shorter ones.")
+
+
+def _estimate(characters: int) -> float:
+    """Tokens of a text that is not read yet."""
+    return characters / _PER_TOKEN + 2
 
 
 def _fit(items: Sequence[Item], start: int, budget: int, *, at_least: int) -> int:

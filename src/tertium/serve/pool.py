@@ -3,7 +3,9 @@
 import asyncio
 import itertools
 import logging
+import math
 import time
+from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
@@ -11,13 +13,15 @@ from tertium.serve.birth import spawn
 from tertium.serve.member import Launch, Member, Pending
 from tertium.serve.metrics import Metrics
 from tertium.serve.problems import Problem
-from tertium.serve.spec import Spec
+from tertium.serve.spec import Spec, short_name
 
 __all__ = ["Pool"]
 
 _LOG = logging.getLogger("tertium.serve")
 _LONGEST_PAUSE = 10.0  # seconds between two attempts to start a worker that dies at once
 _SOUND = 60.0  # seconds after which a worker's death is no longer a failed start
+_BEATS = 5  # signs of life that are asked for in the time after which silence is a fault
+_IMPORTS = 300.0  # seconds that a worker may be silent at first: it cannot speak while it imports
 
 
 class Pool:
@@ -25,16 +29,30 @@ class Pool:
 
     What a dead worker had not begun goes to another as if nothing had happened. What it was
     working on is tried once more, each request alone; the one that kills a second worker is
-    answered with 503.
+    answered with 503. A worker that is silent, or does not come to the end of a batch, is killed.
 
     Args:
         spec: what a worker serves.
         count: how many workers.
         metrics: told of batches and deaths.
         launch: starts a worker.
+        silence: seconds after which a worker that gives no sign of life is killed.
+        batch: seconds after which one that is still at the same batch is.
     """
 
-    def __init__(self, spec: Spec, *, count: int, metrics: Metrics, launch: Launch = spawn) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        count: int,
+        metrics: Metrics,
+        launch: Launch = spawn,
+        silence: float = 10.0,
+        batch: float = 120.0,
+    ) -> None:
+        self._silence = silence
+        self._batch = batch
+        self._index_fault: str | None = None
         self._spec = spec
         self._count = count
         self._metrics = metrics
@@ -49,7 +67,12 @@ class Pool:
     @property
     def ready(self) -> bool:
         """Whether any worker can answer."""
-        return any(member.ready for member in self._members)
+        return any(member.able for member in self._members)
+
+    @property
+    def index(self) -> dict[str, Any] | None:
+        """What can be searched now."""
+        return next((each.index for each in self._members if each.able and each.index), None)
 
     async def start(self) -> dict[str, Any]:
         """Start all workers, wait for the first, and tell what it serves."""
@@ -80,7 +103,9 @@ class Pool:
             self._homeless.remove(pending)
 
     def _place(self, pending: Pending) -> None:
-        able = [member for member in self._members if member.ready]
+        able = [member for member in self._members if member.able]
+        if pending.head["kind"] == "search":
+            able = [member for member in able if member.index is not None] or able
         if able:
             min(able, key=lambda member: len(member.pending)).ask(pending)
         else:
@@ -91,15 +116,50 @@ class Pool:
         pause = 0.0
         while True:
             born = time.monotonic()
-            member = await Member.start(self._spec, self._launch)
-            self._members.append(member)
-            await member.listen(self._heard)
-            self._bury(member)
-            await member.stop()
-            pause = (
-                0.0 if time.monotonic() - born > _SOUND else min(2 * pause + 0.5, _LONGEST_PAUSE)
-            )
+            try:
+                member = await Member.start(self._spec, self._launch)
+            except OSError as error:
+                self._turned_down(f"A worker could not be started: {error.strerror}.")
+            else:
+                await self._attend(member, born)
+            sound = time.monotonic() - born > _SOUND
+            pause = 0.0 if sound else min(2 * pause + 0.5, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
+
+    async def _attend(self, member: Member, born: float) -> None:
+        """Hear a worker, and watch it, until it ends."""
+        self._members.append(member)
+        watching = asyncio.create_task(self._watch(member))
+        try:
+            await member.listen(partial(self._heard, born=born))
+        finally:
+            watching.cancel()
+        self._bury(member)
+        await member.stop()
+
+    async def _watch(self, member: Member) -> None:
+        """Kill a worker that is silent for too long, or too long at one batch.
+
+        Beats are counted, not seconds: if this process itself is held up, nobody is blamed.
+        """
+        beat = self._silence / _BEATS
+        at_first = max(math.ceil(_IMPORTS / beat), _BEATS)
+        spoken = False
+        while True:
+            member.ping()
+            await asyncio.sleep(beat)
+            member.beat()
+            self._count_ready()
+            spoken = spoken or member.heard
+            if member.missed >= (_BEATS if spoken else at_first):
+                reason = f"was silent for {member.missed * beat:g} s"
+            elif member.busy > self._batch:
+                reason = f"has been at one batch for {member.busy:.0f} s"
+            else:
+                continue
+            _LOG.error("a worker %s and is killed (process %s)", reason, member.process)
+            member.handle.kill()
+            return
 
     def _bury(self, member: Member) -> None:
         self._members.remove(member)
@@ -121,34 +181,59 @@ class Pool:
                 pending.started = False
             self._place(pending)
 
-    def _heard(self, member: Member, head: dict[str, Any], body: bytes) -> None:
+    def _heard(
+        self, member: Member, head: dict[str, Any], body: bytes, *, born: float = 0.0
+    ) -> None:
         kind = head.pop("kind")
-        if kind == "started":
-            for number in head["ids"]:
-                if number in member.pending:
-                    member.pending[number].started = True
+        if kind == "pong":
+            member.missed, member.busy = 0, head["busy"]
+            self._find_homes()
+        elif kind == "started":
+            for number, pending in member.pending.items():
+                pending.started = number in head["ids"]
+        elif kind == "index":
+            self._learn_index(member, head)
         elif kind == "batch":
             self._metrics.batch(**head)
         elif kind == "ready":
+            seconds = time.monotonic() - born
+            _LOG.info("a worker is ready after %.1f s (process %s)", seconds, member.process)
             self._welcome(member, head)
         elif kind == "refused":
             self._turned_down(head["message"])
-        elif (pending := member.pending.pop(head.pop("id"), None)) is not None:
-            if pending.answer.done():
+        elif (asked := member.pending.pop(head.pop("id"), None)) is not None:
+            if asked.answer.done():
                 return
             if kind == "failed":
-                pending.answer.set_exception(Problem(**head))
+                asked.answer.set_exception(Problem(**head))
             else:
-                pending.answer.set_result((head, body))
+                asked.answer.set_result((head, body))
 
     def _welcome(self, member: Member, about: dict[str, Any]) -> None:
         member.ready = True
+        self._learn_index(member, about)
         self._count_ready()
+        self._find_homes()
+        if self._first is not None and not self._first.done():
+            self._first.set_result(about)
+
+    def _find_homes(self) -> None:
+        """Requests that waited for any worker at all go to one."""
         waiting, self._homeless = self._homeless, []
         for pending in waiting:
             self._place(pending)
-        if self._first is not None and not self._first.done():
-            self._first.set_result(about)
+
+    def _learn_index(self, member: Member, told: dict[str, Any]) -> None:
+        """Remember what a worker can search; the log gets one line when that changes."""
+        index, fault = told["index"], told["fault"]
+        member.index = None if index is None else {**index, "name": short_name(index["name"])}
+        if fault == self._index_fault:
+            return
+        self._index_fault = fault
+        if fault is None:
+            _LOG.info("the index is searched again")
+        else:
+            _LOG.error("search is off until the index is whole again: %s", fault)
 
     def _turned_down(self, message: str) -> None:
         if self._first is not None and not self._first.done():
@@ -157,4 +242,4 @@ class Pool:
             _LOG.error("a worker could not start: %s", message)
 
     def _count_ready(self) -> None:
-        self._metrics.ready.set(sum(member.ready for member in self._members))
+        self._metrics.ready.set(sum(member.able for member in self._members))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.encoders import Encoder, StaticEncoder
-from tertium.encoders.encoder import Truncation
+from tertium.encoders.encoder import Truncation, beginning
 from tertium.errors import TertiumWarning
 from tertium.inference.average import ConditionalAverage
 from tertium.inference.ensemble import Ensemble
@@ -18,6 +18,8 @@ from tertium.inference.pair import PairScorer
 __all__ = ["Item", "Reader", "TextReader", "TripleReader"]
 
 Matrix = NDArray[np.float32]
+
+_MOST = 131_072  # characters of a text for a model that has no limit of its own
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Item:
 
 class Reader(Protocol):
     """Reads, then runs what was read."""
+
+    def size(self, content: Any) -> int:
+        """Characters of a text or triple that are read; what is beyond them is cut unread."""
+        ...
 
     def read(self, contents: Sequence[Any]) -> list[Item]:
         """An item for each text or triple."""
@@ -62,17 +68,23 @@ class TextReader:
         plain = isinstance(inside, Encoder) and not isinstance(inside, StaticEncoder)
         self._encoder: Encoder | None = inside if plain else None
         self._count = _counter(inside)
+        self._most = _characters(inside)
+
+    def size(self, content: str) -> int:
+        """Characters that are read."""
+        return min(len(content), self._most)
 
     def read(self, contents: Sequence[str]) -> list[Item]:
         """Tokens of every text."""
+        texts = [beginning(text, self._most) for text in contents]
+        short = [len(text) < len(whole) for text, whole in zip(texts, contents, strict=True)]
         if self._encoder is None:
-            counts = self._count(contents)
-            return [Item(text, count) for text, count in zip(contents, counts, strict=True)]
+            return [Item(*each) for each in zip(texts, self._count(texts), short, strict=True)]
         seen = Truncation()
-        rows = self._encoder.tokenize(contents, truncation=seen)
+        rows = self._encoder.tokenize(texts, truncation=seen)
         return [
-            Item(text, len(ids), bool(seen.cut) and self._is_cut(text, ids), ids)
-            for text, ids in zip(contents, rows, strict=True)
+            Item(text, len(ids), cut or (bool(seen.cut) and self._is_cut(text, ids)), ids)
+            for text, cut, ids in zip(texts, short, rows, strict=True)
         ]
 
     def run(self, items: Sequence[Item]) -> Matrix:
@@ -106,13 +118,20 @@ class TripleReader:
         inside = model
         while isinstance(inside, ConditionalAverage):
             inside = inside.members[0]
-        self._count = _counter(getattr(inside, "encoder", inside))
+        inside = getattr(inside, "encoder", inside)
+        self._count = _counter(inside)
+        self._most = _characters(inside)
 
-    def read(self, contents: Sequence[tuple[str, str, str]]) -> list[Item]:
+    def size(self, content: Sequence[str]) -> int:
+        """Characters that are read of all three."""
+        return sum(min(len(text), self._most) for text in content)
+
+    def read(self, contents: Sequence[Sequence[str]]) -> list[Item]:
         """Tokens of every triple."""
-        counts = self._count([text for triple in contents for text in triple])
+        triples = [tuple(beginning(text, self._most) for text in triple) for triple in contents]
+        counts = self._count([text for triple in triples for text in triple])
         sums = np.asarray(counts, int).reshape(-1, 3).sum(axis=1).tolist()
-        return [Item(tuple(each), total) for each, total in zip(contents, sums, strict=True)]
+        return [Item(*each) for each in zip(triples, sums, strict=True)]
 
     def run(self, items: Sequence[Item]) -> Matrix:
         """A score for each item."""
@@ -120,6 +139,13 @@ class TripleReader:
             warnings.simplefilter("ignore", TertiumWarning)
             triples = [item.key for item in items]
             return np.asarray(self.model.score(triples, progress=False), np.float32)
+
+
+def _characters(model: Any) -> int:
+    """How much of a text is read, whatever follows."""
+    if isinstance(model, Ensemble):
+        return max(_characters(member.encoder) for member in model.members)
+    return min(model.max_characters, _MOST) if isinstance(model, Encoder) else _MOST
 
 
 def _counter(model: Any) -> Callable[[Sequence[str]], list[int]]:

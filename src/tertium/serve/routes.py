@@ -87,14 +87,17 @@ class Calls:
     async def search(self, request: Request) -> Response:
         """The texts of the index that are nearest to each query."""
         asked, size = await self._read(request, schemas.SearchRequest)
-        index = self._service.about.index
-        if index is None:
+        index = self._service.pool.index
+        if self._service.settings.index is None:
             raise Problem(
                 503,
                 "no_index",
                 "No index is served: build one with 'tertium index build' and name its folder "
                 "with --index.",
             )
+        if index is None:
+            message = "The index cannot be searched at the moment."
+            raise Problem(503, "index_unavailable", message, headers={"Retry-After": "10"})
         _check_model(asked.model, index["name"])
         most = self._service.settings.max_hits
         if asked.k > most:
@@ -114,8 +117,7 @@ class Calls:
             found.append(
                 _entry(about.conditional["name"], answers, scale=about.conditional["scale"])
             )
-        if about.index is not None:
-            index = about.index
+        if (index := self._service.pool.index) is not None:
             found.append(
                 _entry(
                     index["name"],

@@ -13,11 +13,12 @@ import uvicorn
 
 from tertium.errors import TertiumError
 from tertium.serve.app import build_app, build_service
+from tertium.serve.connection import connections
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
 from tertium.serve.spec import LOADER
 
-__all__ = ["serve"]
+__all__ = ["configured", "serve"]
 
 _LOG = logging.getLogger("tertium.serve")
 
@@ -35,8 +36,21 @@ def serve(
     _set_up_logs()
     listening = _listen(settings)
     service = build_service(settings, loader=loader)
-    config = uvicorn.Config(
+    config = configured(service)
+    server = _Server(config, service)
+    runner = asyncio.Runner(loop_factory=config.get_loop_factory())
+    with contextlib.closing(listening), runner:
+        runner.run(_live(server, service, listening, ready))
+    _LOG.info("stopped: %d accepted, %d answered", service.queue.accepted, service.queue.answered)
+
+
+def configured(service: Service) -> uvicorn.Config:
+    """How HTTP is spoken."""
+    settings = service.settings
+    protocol: Any = connections(settings, service.metrics)
+    return uvicorn.Config(
         build_app(service),
+        http=protocol,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -45,11 +59,6 @@ def serve(
         proxy_headers=False,
         ws="none",
     )
-    server = _Server(config, service)
-    runner = asyncio.Runner(loop_factory=config.get_loop_factory())
-    with contextlib.closing(listening), runner:
-        runner.run(_live(server, service, listening, ready))
-    _LOG.info("stopped: %d accepted, %d answered", service.queue.accepted, service.queue.answered)
 
 
 async def _live(
@@ -134,7 +143,8 @@ def _set_up_logs() -> None:
     """Lines with time and level on standard error; those of the HTTP library from warnings on."""
     handler: Any = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    for name, level in (("tertium.serve", logging.INFO), ("uvicorn", logging.WARNING)):
+    levels = {"tertium.serve": logging.INFO}
+    for name, level in {**levels, **dict.fromkeys(("asyncio", "uvicorn"), logging.WARNING)}.items():
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(level)

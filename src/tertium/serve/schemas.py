@@ -246,6 +246,9 @@ class Health(BaseModel):
     """How the server is."""
 
     status: Literal["ok", "loading", "stopping"]
+    search: Literal["ok", "unavailable"] | None = Field(
+        None, description="Whether the index can be searched; missing without one."
+    )
 
 
 class ErrorDetail(BaseModel):

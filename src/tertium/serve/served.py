@@ -1,5 +1,7 @@
 """The models of a worker: loaded, described, and what each kind of request makes of their rows."""
 
+import contextlib
+import math
 import pkgutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,15 +14,21 @@ from tertium.errors import TertiumError
 from tertium.inference.grading import TripleGrader
 from tertium.inference.search import TextIndex
 from tertium.inference.search.identity import identify
+from tertium.inference.search.manifest import MANIFEST
 from tertium.inference.search.rows import unit
-from tertium.serve.explaining import explain, explains
+from tertium.serve.explaining import Make, explain, explains, scorings
 from tertium.serve.lanes import Lane, Refusal, Task
+from tertium.serve.problems import where
 from tertium.serve.reading import Matrix, TextReader, TripleReader
 from tertium.serve.spec import Spec
 
-__all__ = ["Served"]
+__all__ = ["Answer", "Served", "warm"]
 
 Answer = tuple[dict[str, Any], bytes]
+
+
+class _Rebuilt(TertiumError):
+    """The index is another one, which has to be opened anew."""
 
 
 class Served:
@@ -28,11 +36,11 @@ class Served:
 
     Attributes:
         lanes: by kind of request; kinds that share a model share a lane.
+        index_fault: why an index that should be searched cannot be.
     """
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._index_changed = 0
         self._model = self._load(spec.model)
         if isinstance(self._model, TripleGrader):
             raise TertiumError(
@@ -44,14 +52,16 @@ class Served:
         self.lanes: dict[str, Lane] = {"embed": texts, "score": texts}
         if self._conditional is not None:
             self.lanes["grade"] = self._lane(TripleReader(self._conditional))
-        self._index = None if spec.index is None else self._open_index(Path(spec.index))
-        if self._index is not None:
-            own = self._index.model is self._model
-            self.lanes["search"] = texts if own else self._lane(TextReader(self._index.model))
+        self._index: TextIndex | None = None
+        self.index_fault: str | None = None
+        self._index_seen: object = None  # what its folder held when it failed
+        self._index_looked = -math.inf
+        self._index_changed = 0
+        self._open_index()
 
     def about(self) -> dict[str, Any]:
         """What the server tells of the models."""
-        model, index, conditional = self._model, self._index, self._conditional
+        model, conditional = self._model, self._conditional
         found: dict[str, Any] = {
             "model": {
                 "name": model.name,
@@ -60,16 +70,39 @@ class Served:
                 "explains": explains(model),
             },
             "conditional": None,
-            "index": None,
+            **self.about_index(),
         }
         if conditional is not None:
             scale = [float(end) for end in conditional.scale]
             able = explains(conditional)
             found["conditional"] = {"name": conditional.name, "scale": scale, "explains": able}
-        if index is not None:
-            name = index.manifest.model.name
-            found["index"] = {"name": name, "texts": len(index), "dimension": index.model.dimension}
         return found
+
+    def about_index(self) -> dict[str, Any]:
+        """What can be searched, or why nothing can."""
+        index = self._index
+        if index is None:
+            return {"index": None, "fault": self.index_fault}
+        name, dimension = index.manifest.model.name, index.model.dimension
+        return {"index": {"name": name, "texts": len(index), "dimension": dimension}, "fault": None}
+
+    def look_at_index(self, now: float) -> None:
+        """Open an index that could not be opened or searched, once its folder has changed.
+
+        Args:
+            now: seconds by any clock; the folder is looked at no more often than is set.
+        """
+        if self.index_fault is None or now - self._index_looked < self._spec.index_retry:
+            return
+        self._index_looked = now
+        lane = self.lanes.get("search")
+        draining = lane is not None and lane is not self.lanes["embed"] and lane.busy
+        if not draining and _contents(Path(str(self._spec.index))) != self._index_seen:
+            self._open_index()
+
+    def no_index(self) -> Refusal:
+        """What a search is told when there is nothing to search."""
+        return Refusal(503, "index_unavailable", "The index cannot be searched at the moment.")
 
     def finish(self, task: Task) -> Answer:
         """The answer to a task whose rows are all there."""
@@ -89,41 +122,87 @@ class Served:
             return {**counts, "results": self._search(rows, head)}, b""
         return {**counts, "scores": rows.tolist()}, b""
 
-    def explain(self, task: Task, pause: Callable[[], None]) -> Answer:
-        """The answer to a request for an explanation; ``pause`` is called between its parts."""
+    def explain(self, task: Task) -> tuple[int, Make]:
+        """How many tokens an explanation takes, and how it is made; too long ones are refused."""
         a, b, on = task.contents
-        self._check_explained(a, b, on)
+        cost = self._check_explained(a, b, on)
         model = self._model if on is None else self._conditional
-        return {"explanation": explain(model, a, b, on, pause=pause)}, b""
 
-    def _check_explained(self, a: str, b: str, on: str | None) -> None:
-        """Refuse texts that take too long: each of their words is one more pair to score."""
-        words = sum(len(split_words(text)) for text in (a, b, on or ""))
-        if words > self._spec.max_explained_words:
+        def make(pause: Callable[[], None]) -> Answer:
+            return {"explanation": explain(model, a, b, on, pause=pause)}, b""
+
+        return cost, make
+
+    def _check_explained(self, a: str, b: str, on: str | None) -> int:
+        """Tokens of all scorings together: the texts are scored once for each word, and more."""
+        texts = [text for text in (a, b, on) if text is not None]
+        characters, most = sum(map(len, texts)), self._spec.max_explained_characters
+        if characters > most:
+            raise Refusal(
+                413,
+                "too_many_characters",
+                f"{characters:,} characters are more than the {most:,} that one explanation may "
+                "have. Send shorter texts.",
+            )
+        words = [len(split_words(text)) for text in texts]
+        if sum(words) > self._spec.max_explained_words:
             raise Refusal(
                 413,
                 "too_many_words",
-                f"{words:,} words and signs are more than the {self._spec.max_explained_words:,} "
-                "that one explanation may have. Send shorter texts.",
+                f"{sum(words):,} words and signs are more than the "
+                f"{self._spec.max_explained_words:,} that one explanation may have. Send shorter "
+                "texts.",
             )
-        if on is None:
-            self.lanes["score"].measure([a, b])
-        else:
-            self.lanes["grade"].measure([(a, b, on)])
+        if not any(words[:2]) or (on is not None and not all(text.strip() for text in texts)):
+            raise Refusal(400, "no_words", "There is nothing to explain: a text has no words.")
+        lane = self.lanes["score" if on is None else "grade"]
+        return lane.check([a, b] if on is None else [(a, b, on)], times=scorings(sum(words)))
 
     def _search(self, rows: Matrix, head: dict[str, Any]) -> list[list[dict[str, Any]]]:
         index = self._index
-        assert index is not None
-        self._refresh(index)
-        found = index.search_vectors(rows, k=head["k"], threshold=head["threshold"])
+        if index is None:
+            raise self.no_index()
+        try:
+            self._refresh(index)
+            found = index.search_vectors(rows, k=head["k"], threshold=head["threshold"])
+        except Exception as error:
+            self._lose_index(error)
+            raise self.no_index() from None
         return [[{"id": h.id, "text": h.text, "score": float(h.score)} for h in x] for x in found]
 
     def _refresh(self, index: TextIndex) -> None:
         """Texts that were added since are found, too."""
         changed = _changed(index.folder)
-        if changed != self._index_changed:
-            index.refresh()
-            self._index_changed = changed
+        if changed == self._index_changed:
+            return
+        before = index.manifest.model.fingerprint
+        index.refresh()
+        if index.manifest.model.fingerprint != before:
+            raise _Rebuilt(f"{index.folder} was built again, with another model.")
+        self._index_changed = changed
+
+    def _open_index(self) -> None:
+        """Open the index, if there is to be one; damage to it leaves all else as it is."""
+        if self._spec.index is None:
+            return
+        folder = Path(self._spec.index)
+        try:
+            self._index_changed = _changed(folder)
+            self._index = self._index_with_model(folder)
+        except Exception as error:
+            return self._lose_index(error)
+        self.index_fault = None
+        own = self._index.model is self._model
+        texts = self.lanes["embed"]
+        self.lanes["search"] = texts if own else self._lane(TextReader(self._index.model))
+
+    def _lose_index(self, error: Exception) -> None:
+        """Go on without it, until its folder holds something else."""
+        self._index = None
+        folder = Path(str(self._spec.index))
+        self._index_seen = None if isinstance(error, _Rebuilt) else _contents(folder)
+        known = isinstance(error, TertiumError | OSError)
+        self.index_fault = str(error) if known else where(error)
 
     def _lane(self, reader: TextReader | TripleReader) -> Lane:
         return Lane(reader, budget=self._spec.batch_tokens, most=self._spec.max_tokens)
@@ -146,9 +225,8 @@ class Served:
             )
         return found
 
-    def _open_index(self, folder: Path) -> TextIndex:
+    def _index_with_model(self, folder: Path) -> TextIndex:
         """With the model that is served, if it built the index; else with the one that did."""
-        self._index_changed = _changed(folder)
         known = TextIndex.open(folder).manifest.model
         if identify(self._model).fingerprint == known.fingerprint:
             return TextIndex.open(folder, self._model)
@@ -156,12 +234,17 @@ class Served:
 
 
 def _changed(folder: Path) -> int:
-    try:
-        return (folder / "manifest.json").stat().st_mtime_ns
-    except OSError:
-        raise TertiumError(
-            f"{folder} holds no index: build one with tertium index build."
-        ) from None
+    return (folder / MANIFEST).stat().st_mtime_ns
+
+
+def _contents(folder: Path) -> object:
+    """The files of a folder with their sizes and times; another folder has others."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(OSError):
+            about = path.stat()
+            found.append((str(path), about.st_size, about.st_mtime_ns, about.st_ino))
+    return found
 
 
 def warm(served: Served) -> None:
@@ -169,8 +252,8 @@ def warm(served: Served) -> None:
     for kind, lane in served.lanes.items():
         content: Any = ("A cat sleeps.", "A kitten naps.", "the animal")
         task = Task({"id": 0, "kind": kind}, [content if kind == "grade" else content[0]])
-        lane.admit([task], _raise)
-        lane.run(lane.gather())
+        lane.admit(task)
+        lane.run(lane.gather(_raise))
         if not np.isfinite(task.rows if task.rows is not None else 0).all():
             raise TertiumError("The model gives numbers that are not finite.")
 

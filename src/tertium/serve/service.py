@@ -8,11 +8,13 @@ from typing import Any
 import orjson
 from starlette.requests import Request
 
+from tertium.errors import TertiumError
 from tertium.serve.metrics import Metrics
 from tertium.serve.pool import Pool
 from tertium.serve.problems import Problem
 from tertium.serve.queue import Queue
 from tertium.serve.settings import Settings
+from tertium.serve.spec import short_name
 
 __all__ = ["About", "Answer", "Service"]
 
@@ -29,7 +31,6 @@ class About:
         dimension: of its vectors.
         explains: whether it says which words made a score.
         conditional: the same of the model that takes conditions, or None.
-        index: name of the index's model, number of texts and dimension, or None.
     """
 
     name: str
@@ -37,7 +38,6 @@ class About:
     dimension: int
     explains: bool
     conditional: dict[str, Any] | None
-    index: dict[str, Any] | None
 
 
 class Service:
@@ -69,23 +69,24 @@ class Service:
 
     async def start(self) -> None:
         """Start the workers and learn what they serve."""
+        folder = self.settings.index
+        if folder is not None and not folder.is_dir():  # a mistake, while a damaged one is a fault
+            raise TertiumError(f"{folder} holds no index: build one with tertium index build.")
         found = await self.pool.start()
-        model, conditional, index = found["model"], found["conditional"], found["index"]
-        for other in (conditional, index):
-            if other is not None:
-                other["name"] = _short(other["name"])
+        model, conditional = found["model"], found["conditional"]
+        if conditional is not None:
+            conditional["name"] = short_name(conditional["name"])
         self._about = About(
-            name=self.settings.served_name or _short(model["name"]),
+            name=self.settings.served_name or short_name(model["name"]),
             scale=tuple(model["scale"]),
             dimension=model["dimension"],
             explains=model["explains"],
             conditional=conditional,
-            index=index,
         )
 
     def indexed(self) -> int:
         """Texts of the index, those that were added since the start included."""
-        index, folder = self.about.index, self.settings.index
+        index, folder = self.pool.index, self.settings.index
         assert index is not None and folder is not None
         try:
             return int(orjson.loads((folder / "manifest.json").read_bytes())["count"])
@@ -96,7 +97,7 @@ class Service:
         """The worker's answer, unless the queue is full, time is up or the client goes away."""
         left = request.state.arrived + self.settings.deadline - time.monotonic()
         with self.queue.place(size):
-            pending = self.pool.ask(head)
+            pending = self.pool.ask({**head, "client": request.state.client})
             gone = asyncio.ensure_future(_gone(request))
             try:
                 await asyncio.wait(
@@ -132,12 +133,3 @@ async def _gone(request: Request) -> None:
     """Returns when the client has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _short(name: str) -> str:
-    """A name that tells no folders.
-
-    >>> _short("/models/my-model/"), _short("sts")
-    ('my-model', 'sts')
-    """
-    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name

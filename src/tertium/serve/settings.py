@@ -42,11 +42,19 @@ class Settings(BaseSettings):
         max_body_bytes: of a request.
         max_inputs: texts, pairs or triples of a request.
         max_tokens: of a request, as far as the model reads its texts.
-        max_explained_words: of the two texts that are explained.
+        max_explained_words: of the texts that are explained; each is one more scoring of them.
+        max_explained_characters: of the same texts.
         max_hits: neighbours that a search may ask for.
         queue_requests: accepted and not yet answered; more are told to come back later.
         queue_bytes: the same for the size of their bodies.
         deadline: seconds from the arrival of a request to its answer.
+        max_header_bytes: of a request's first line and headers together.
+        max_headers: lines of headers.
+        header_timeout: seconds for the headers to arrive, from the connection or the first byte on.
+        max_connections: open at a time (default: what the limit of open files leaves room for).
+        worker_timeout: seconds of silence after which a worker is killed and replaced.
+        batch_timeout: seconds after which a worker that is still at the same batch is.
+        index_retry: seconds between two looks at an index that is damaged.
         shutdown_grace: seconds to finish accepted requests when told to stop.
         keys: file with one API key a line; without it nobody is asked for one.
         cors_origins: pages of these origins may call the server.
@@ -72,10 +80,18 @@ class Settings(BaseSettings):
     max_inputs: int = Field(512, ge=1)
     max_tokens: int = Field(65_536, ge=1)
     max_explained_words: int = Field(128, ge=1)
+    max_explained_characters: int = Field(2048, ge=1)
     max_hits: int = Field(100, ge=1)
     queue_requests: int = Field(256, ge=1)
     queue_bytes: int = Field(64 * 2**20, ge=1024)
     deadline: float = Field(30.0, gt=0, le=3600)
+    max_header_bytes: int = Field(65_536, ge=1024)
+    max_headers: int = Field(100, ge=8)
+    header_timeout: float = Field(10.0, gt=0, le=3600)
+    max_connections: int | None = Field(None, ge=1)
+    worker_timeout: float = Field(10.0, gt=0, le=3600)
+    batch_timeout: float = Field(120.0, gt=0, le=3600)
+    index_retry: float = Field(2.0, gt=0, le=3600)
     shutdown_grace: float = Field(60.0, gt=0, le=3600)
     keys: Path | None = None
     cors_origins: Names = ()

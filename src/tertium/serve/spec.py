@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tertium.serve.settings import Settings
 
-__all__ = ["LOADER", "Spec", "spec_of"]
+__all__ = ["LOADER", "Spec", "short_name", "spec_of"]
 
 LOADER = "tertium.inference.loading:load"
 
@@ -21,7 +21,9 @@ class Spec:
         threads: of this worker.
         batch_tokens: what is run together.
         max_tokens: of a request.
-        max_explained_words: of two texts together.
+        max_explained_words: of the texts together.
+        max_explained_characters: the same in characters.
+        index_retry: seconds between two looks at an index that is damaged.
         loader: ``module:function`` that gives a model by its name.
     """
 
@@ -33,6 +35,8 @@ class Spec:
     batch_tokens: int = 4096
     max_tokens: int = 65_536
     max_explained_words: int = 128
+    max_explained_characters: int = 2048
+    index_retry: float = 2.0
     loader: str = LOADER
 
 
@@ -47,5 +51,16 @@ def spec_of(settings: Settings, *, threads: int, loader: str = LOADER) -> Spec:
         batch_tokens=settings.batch_tokens,
         max_tokens=settings.max_tokens,
         max_explained_words=settings.max_explained_words,
+        max_explained_characters=settings.max_explained_characters,
+        index_retry=settings.index_retry,
         loader=loader,
     )
+
+
+def short_name(name: str) -> str:
+    """A name that tells no folders.
+
+    >>> short_name("/models/my-model/"), short_name("sts")
+    ('my-model', 'sts')
+    """
+    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name

@@ -11,17 +11,15 @@ from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
+from tertium.serve.explaining import Explanations
+from tertium.serve.fair import TimeShares
 from tertium.serve.frames import pack, read_blocking
 from tertium.serve.lanes import Lane, Refusal, Slice, Task
 from tertium.serve.problems import where
-from tertium.serve.served import Served, warm
+from tertium.serve.served import Answer, Served, warm
 from tertium.serve.spec import Spec
 
 __all__ = ["Worker"]
-
-
-class _Deserted(Exception):
-    """Nobody waits for what is being made."""
 
 
 class Worker:
@@ -31,20 +29,27 @@ class Worker:
         connection: to the server.
         spec: what to serve.
         orphaned: called when the server is gone.
+        clock: seconds; by it lanes share the worker.
     """
 
     def __init__(
-        self, connection: socket.socket, spec: Spec, *, orphaned: Callable[[], None]
+        self,
+        connection: socket.socket,
+        spec: Spec,
+        *,
+        orphaned: Callable[[], None],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._connection = connection
         self._spec = spec
         self._orphaned = orphaned
+        self._clock = clock
         self._arrived: deque[dict[str, Any]] = deque()
         self._news = threading.Condition()
+        self._sending = threading.Lock()
         self._tasks: dict[int, Task] = {}
-        self._explaining: deque[Task] = deque()
         self._held: list[bytes] = []
-        self._turn = 0
+        self._busy_since: float | None = None
         self._open = True
 
     def run(self) -> None:
@@ -57,19 +62,26 @@ class Worker:
             return self._refuse(str(error))
         except Exception as error:
             return self._refuse(f"{type(error).__name__}: {error}")
-        self._lanes = list(dict.fromkeys(self._served.lanes.values()))
+        self._explanations = Explanations(self._served.explain)
+        self._shares: TimeShares[Lane | Explanations] = TimeShares()
+        self._told_fault = self._served.index_fault
         self._send({"kind": "ready", **self._served.about()})
         self._flush()
         while self._open:
-            self._admit(self._take(wait=self._idle))
+            self._admit(self._take())
+            self._busy_since = self._clock()
             self._step()
             self._flush()
+            self._busy_since = None
         return None
 
     def _listen(self) -> None:
         """Receive, so that whoever sends never waits for a model."""
         with contextlib.suppress(OSError), self._connection.makefile("rb") as stream:
             while (message := read_blocking(stream)) is not None:
+                if message[0]["kind"] == "ping":
+                    self._pong()
+                    continue
                 with self._news:
                     self._arrived.append(message[0])
                     self._news.notify()
@@ -78,21 +90,29 @@ class Worker:
             self._news.notify()
         self._orphaned()
 
-    @property
-    def _idle(self) -> bool:
-        return not self._explaining and not any(lane.busy for lane in self._lanes)
+    def _pong(self) -> None:
+        """Say for how long the present step has been going on, also in the middle of it."""
+        since = self._busy_since
+        busy = 0.0 if since is None else self._clock() - since
+        with contextlib.suppress(OSError), self._sending:
+            self._connection.sendall(pack({"kind": "pong", "busy": busy}))
 
-    def _take(self, *, wait: bool) -> list[dict[str, Any]]:
-        """All that has arrived; ``wait`` until there is something."""
+    @property
+    def _lanes(self) -> "list[Lane | Explanations]":
+        return [*dict.fromkeys(self._served.lanes.values()), self._explanations]
+
+    def _take(self) -> list[dict[str, Any]]:
+        """All that has arrived; waits for it if there is nothing else to do."""
         with self._news:
-            while wait and self._open and not self._arrived:
-                self._news.wait()
+            if not any(lane.busy for lane in self._lanes):
+                self._news.wait_for(
+                    lambda: self._arrived or not self._open, timeout=self._spec.index_retry
+                )
             taken = list(self._arrived)
             self._arrived.clear()
         return taken
 
     def _admit(self, heads: Sequence[dict[str, Any]]) -> None:
-        new: dict[Lane, list[Task]] = {}
         for head in heads:
             if head["kind"] == "drop":
                 if (gone := self._tasks.pop(head["id"], None)) is not None:
@@ -100,27 +120,43 @@ class Worker:
                 continue
             task = Task(head, head.pop("contents"))
             self._tasks[task.id] = task
-            if head["kind"] == "explain":
-                self._explaining.append(task)
-            else:
-                new.setdefault(self._served.lanes[head["kind"]], []).append(task)
-        for lane, tasks in new.items():
-            lane.admit([task for task in tasks if not task.dropped], self._fail)
+            try:
+                self._queue_of(head["kind"]).admit(task)
+            except Refusal as refusal:
+                self._fail(task, refusal)
+
+    def _queue_of(self, kind: str) -> "Lane | Explanations":
+        if kind == "explain":
+            return self._explanations
+        if kind == "search" and self._served.index_fault is not None:
+            raise self._served.no_index()
+        return self._served.lanes[kind]
 
     def _step(self) -> None:
-        """Run one batch of the next model that has work."""
-        for _ in range(len(self._lanes) + 1):
-            self._turn = (self._turn + 1) % (len(self._lanes) + 1)
-            if self._turn == len(self._lanes):
-                if self._explain():
-                    return
-            elif parts := self._lanes[self._turn].gather():
-                return self._batch(self._lanes[self._turn], parts)
+        """Run one batch, or one part of an explanation, of whoever has had least time."""
+        self._look_at_index()
+        lane = self._shares.next([lane for lane in self._lanes if lane.busy])
+        if lane is None:
+            return
+        start = self._clock()
+        if isinstance(lane, Lane):
+            if parts := lane.gather(self._fail):
+                self._batch(lane, parts)
+        else:
+            self._explain(lane)
+        self._shares.charge(lane, self._clock() - start)
+
+    def _look_at_index(self) -> None:
+        """Open an index that was damaged, if it is another one now, and tell what has changed."""
+        self._served.look_at_index(self._clock())
+        if self._served.index_fault != self._told_fault:
+            self._told_fault = self._served.index_fault
+            self._send({"kind": "index", **self._served.about_index()})
 
     def _batch(self, lane: Lane, parts: Sequence[Slice]) -> None:
         self._send({"kind": "started", "ids": [part.task.id for part in parts]})
         self._flush()
-        start = time.perf_counter()
+        start = self._clock()
         try:
             lane.run(parts)
         except Exception as error:  # one bad request must not spoil the others of its batch
@@ -130,56 +166,46 @@ class Worker:
             else:
                 self._fail(parts[0].task, error)
             return
-        spent = time.perf_counter() - start
+        spent = self._clock() - start
         tokens = sum(item.tokens for part in parts for item in part.items)
         texts = sum(part.end - part.start for part in parts)
+        lane.ran(tokens, seconds=spent)
         self._send({"kind": "batch", "texts": texts, "tokens": tokens, "seconds": spent})
         for part in parts:
             if part.task.finished and not part.task.dropped:
-                self._deliver(part.task, self._served.finish)
+                self._deliver(part.task, partial(self._served.finish, part.task))
 
-    def _explain(self) -> bool:
-        while self._explaining:
-            task = self._explaining.popleft()
-            if not task.dropped:
-                self._send({"kind": "started", "ids": [task.id]})
-                self._flush()
-                self._deliver(task, self._served.explain, partial(self._let_others, task))
-                return True
-        return False
-
-    def _let_others(self, explained: Task) -> None:
-        """A batch of each model in the midst of an explanation, which ends if nobody waits."""
-        self._admit(self._take(wait=False))
-        for lane in () if explained.alone else self._lanes:
-            if parts := lane.gather():
-                self._batch(lane, parts)
+    def _explain(self, explanations: Explanations) -> None:
+        """One part of the explanation whose turn it is."""
+        task = explanations.current()
+        if task is None:
+            return
+        self._send({"kind": "started", "ids": [task.id]})
         self._flush()
-        if explained.dropped or not self._open:
-            raise _Deserted
+        if (finished := explanations.resume()) is not None:
+            self._deliver(task, finished.answer)
 
-    def _deliver(self, task: Task, make: Callable[..., Any], *how: Any) -> None:
+    def _deliver(self, task: Task, make: Callable[[], Answer]) -> None:
         try:
-            head, body = make(task, *how)
-        except _Deserted:
-            return None
+            head, body = make()
         except Exception as error:
             return self._fail(task, error)
         self._tasks.pop(task.id, None)
         return self._send({"kind": "answer", "id": task.id, **head}, body)
 
     def _fail(self, task: Task, error: Exception) -> None:
-        """Tell the client what it can mend; all else is told to the log, without any text."""
+        """Tell the client what it can change; all else goes to the log, without any text."""
         task.dropped = True
         self._tasks.pop(task.id, None)
         told: dict[str, Any] = {"kind": "failed", "id": task.id}
         if isinstance(error, Refusal):
             told |= {"status": error.status, "code": error.code, "message": str(error)}
-        elif isinstance(error, TertiumError):
-            told |= {"status": 400, "code": "refused", "message": str(error)}
         else:
             sys.stderr.write(f"tertium.serve: {where(error)}\n")
-            told |= {"status": 500, "code": "failed", "message": "The model failed on this text."}
+            status, code = (
+                (503, "unavailable") if isinstance(error, TertiumError) else (500, "failed")
+            )
+            told |= {"status": status, "code": code, "message": "The model failed on this text."}
         self._send(told)
 
     def _refuse(self, message: str) -> None:
@@ -192,5 +218,5 @@ class Worker:
 
     def _flush(self) -> None:
         held, self._held = b"".join(self._held), []
-        with contextlib.suppress(OSError):  # the server is gone, and this process soon too
+        with contextlib.suppress(OSError), self._sending:  # if not, this process ends soon, too
             self._connection.sendall(held)
