@@ -23,7 +23,16 @@ from tertium.errors import TertiumError
 from tertium.files import atomic_path, cache_folder
 from tertium.hardware import instructions, processor
 
-__all__ = ["BELOW_AMX", "VARIABLE", "ChildError", "Outcome", "cap_runtime", "outcomes", "probe"]
+__all__ = [
+    "BELOW_AMX",
+    "VARIABLE",
+    "ChildError",
+    "Outcome",
+    "cap_runtime",
+    "probe",
+    "set_cap",
+    "state",
+]
 
 VARIABLE = "ONEDNN_MAX_CPU_ISA"  # read by oneDNN, in torch and in OpenVINO, when it first computes
 BELOW_AMX = "AVX512_CORE_FP16"  # all that oneDNN knows but AMX
@@ -72,9 +81,22 @@ class Outcome(BaseModel):
 
     def __str__(self) -> str:
         if not self.runs:
-            setting = f" with {VARIABLE}={self.setting}" if self.setting else ""
-            return f"does not run{setting}: {self.reason}"
+            return f"does not run: {self.reason}"
         return "runs" if self.cap is None else f"runs with {VARIABLE}={self.cap}"
+
+    def check(self, *, remedy: str, what: str | None = None) -> None:
+        """Raise unless it runs.
+
+        Args:
+            remedy: the end of the message.
+            what: its subject, if that is more than ``subject``.
+        """
+        if not self.runs:
+            setting = f" with {VARIABLE}={self.setting}" if self.setting else ""
+            raise TertiumError(
+                f"{what or self.subject} does not run on this processor{setting} "
+                f"({self.reason}); {remedy}."
+            )
 
 
 def probe(
@@ -118,10 +140,17 @@ def probe(
 
 
 def outcomes() -> list[Outcome]:
-    """All that is known about this processor."""
-    paths = sorted(_folder().glob("*.json"))
-    found = {path.stem: _read(path) for path in paths} | _tried
-    return [outcome for outcome in found.values() if outcome and outcome.processor == _place()]
+    """All that is known about this processor, with the user's own setting of ``VARIABLE``."""
+    found = {path.stem: _read(path) for path in sorted(_folder().glob("*.json"))} | _tried
+    here = _place(), _setting()
+    return [o for o in found.values() if o is not None and (o.processor, o.setting) == here]
+
+
+def state(subject: str, versions: Mapping[str, str]) -> str:
+    """What is known about ``subject`` here: the worst outcome, if it ran more than one graph."""
+    known = [o for o in outcomes() if o.subject == subject and o.versions == versions]
+    worst = min(known, key=lambda o: (o.runs, o.cap is None), default=None)
+    return "not tried yet" if worst is None else str(worst)
 
 
 def cap_runtime(outcome: Outcome) -> None:
@@ -136,7 +165,7 @@ def cap_runtime(outcome: Outcome) -> None:
     caps = {
         known.cap
         for known in (outcome, *outcomes())
-        if known.versions == outcome.versions and known.setting == outcome.setting and known.cap
+        if known.versions == outcome.versions and known.cap
     }
     if runtime not in _started:
         if caps:

@@ -16,15 +16,12 @@ from tertium.files import sha256
 from tertium.inference.engines import ENGINES
 from tertium.inference.engines.parts import Part
 from tertium.inference.engines.runtimes import GRAPH, RUNTIMES
-from tertium.probe import VARIABLE, ChildError, Outcome, cap_runtime, outcomes, probe
+from tertium.probe import ChildError, Outcome, cap_runtime, probe, state
 from tertium.types import Engine, EngineName
 
 __all__ = ["check_engine", "engine_states", "open_engine"]
 
 FIRST_RUN = Path(__file__).with_name("first_run.py")
-
-# What else to use, the most like it first.
-_INSTEAD = (EngineName.ONNX_INT8, EngineName.ONNX, EngineName.TORCH)
 
 
 def open_engine(part: Part, engine: EngineName, folder: Path, *, threads: int) -> Engine:
@@ -68,37 +65,27 @@ def check_engine(part: Part, engine: EngineName, folder: Path) -> Outcome:
             f"The export of {part.name} for {engine} does not run: {str(error).rstrip('.')}. "
             "Use torch."
         ) from error
-    if not outcome.runs:
-        raise TertiumError(_sentence(engine, outcome))
+    outcome.check(remedy=f"use {_instead(engine)}")
     return outcome
 
 
 def engine_states() -> dict[str, str]:
-    """What is known here about each engine with a graph: the worst of all models that it ran."""
-    known = outcomes()
-    states = {}
-    for engine, kind in ENGINES.items():
-        if not kind.packages:
-            continue
-        missing = [package for package in kind.packages if find_spec(package) is None]
-        if missing:
-            states[str(engine)] = f"missing {', '.join(missing)}"
-            continue
-        versions = {package: version(package) for package in kind.packages}
-        mine = [o for o in known if o.subject == engine and o.versions == versions]
-        mine.sort(key=lambda outcome: (outcome.runs, outcome.cap is None))
-        states[str(engine)] = str(mine[0]) if mine else "not tried yet"
-    return states
+    """What is known here about each engine that runs a graph."""
+    return {str(engine): _state(engine) for engine, kind in ENGINES.items() if kind.packages}
 
 
-def _sentence(engine: EngineName, outcome: Outcome) -> str:
-    setting = f" with {VARIABLE}={outcome.setting}" if outcome.setting else ""
-    states = engine_states()
-    instead = next(
-        other
-        for other in _INSTEAD
-        if other is not engine
-        and not (ENGINES[engine].exact and not ENGINES[other].exact)
-        and not states.get(other, "").startswith(("missing", "does not run"))
-    )
-    return f"{engine} does not run on this processor{setting} ({outcome.reason}); use {instead}."
+def _state(engine: EngineName) -> str:
+    packages = ENGINES[engine].packages
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        return f"missing {', '.join(missing)}"
+    return state(engine, {package: version(package) for package in packages})
+
+
+def _instead(engine: EngineName) -> EngineName:
+    """The engine most like it that is not known to be unusable."""
+    others = [EngineName.ONNX] if ENGINES[engine].exact else [EngineName.ONNX_INT8, EngineName.ONNX]
+    for other in others:
+        if other is not engine and not _state(other).startswith(("missing", "does not run")):
+            return other
+    return EngineName.TORCH
