@@ -25,6 +25,7 @@ from tertium.hardware import instructions, processor
 
 __all__ = [
     "BELOW_AMX",
+    "UNKNOWN",
     "VARIABLE",
     "ChildError",
     "Outcome",
@@ -38,6 +39,7 @@ VARIABLE = "ONEDNN_MAX_CPU_ISA"  # read by oneDNN, in torch and in OpenVINO, whe
 BELOW_AMX = "AVX512_CORE_FP16"  # all that oneDNN knows but AMX
 REPLY = "reply.json"  # what the child writes into its folder, and nothing else
 RUNS = {"runs": True}
+UNKNOWN = "not tried yet"
 
 _SECONDS = 120.0
 _CRASHES = ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS")
@@ -150,7 +152,7 @@ def state(subject: str, versions: Mapping[str, str]) -> str:
     """What is known about ``subject`` here: the worst outcome, if it ran more than one graph."""
     known = [o for o in outcomes() if o.subject == subject and o.versions == versions]
     worst = min(known, key=lambda o: (o.runs, o.cap is None), default=None)
-    return "not tried yet" if worst is None else str(worst)
+    return UNKNOWN if worst is None else str(worst)
 
 
 def cap_runtime(outcome: Outcome) -> None:

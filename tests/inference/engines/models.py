@@ -3,14 +3,18 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from transformers import AutoModel
 
 import tertium
 from tertium.encoders import Encoder
 from tertium.encoders.towers import join_towers
+from tertium.errors import TertiumError
 from tertium.heads import SiameseHead
 from tertium.inference import ConditionalAverage, Ensemble, PairScorer
+from tertium.inference.engines.check import open_engine
+from tertium.types import Engine, EngineName
 from tests.fakes import tiny_model
 from tests.inference.test_conditional import GRADES, scorer_of
 
@@ -56,6 +60,14 @@ def encoder(folder: Path, **options: Any) -> Encoder:
     loaded = tertium.load(folder, **options)
     assert isinstance(loaded, Encoder)
     return loaded
+
+
+def opened(part: Any, engine: EngineName, folder: Path) -> Engine:
+    """A real engine, or a skip with the sentence that says why it does not run here."""
+    try:
+        return open_engine(part, engine, folder, threads=1)
+    except TertiumError as error:
+        pytest.skip(str(error))
 
 
 def other(folder: Path) -> Path:

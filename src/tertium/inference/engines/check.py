@@ -13,10 +13,20 @@ import numpy as np
 
 from tertium.errors import TertiumError, require
 from tertium.files import sha256
+from tertium.hardware import instructions
 from tertium.inference.engines import ENGINES
 from tertium.inference.engines.parts import Part
 from tertium.inference.engines.runtimes import GRAPH, RUNTIMES
-from tertium.probe import ChildError, Outcome, cap_runtime, probe, state
+from tertium.probe import (
+    BELOW_AMX,
+    UNKNOWN,
+    ChildError,
+    Outcome,
+    cap_runtime,
+    probe,
+    set_cap,
+    state,
+)
 from tertium.types import Engine, EngineName
 
 __all__ = ["check_engine", "engine_states", "open_engine"]
@@ -30,8 +40,11 @@ def open_engine(part: Part, engine: EngineName, folder: Path, *, threads: int) -
     Raises:
         TertiumError: it does not run on this processor, or not in this process.
     """
-    cap_runtime(check_engine(part, engine, folder))
+    outcome = check_engine(part, engine, folder)
     (runtime,) = ENGINES[engine].packages
+    if runtime == "openvino" and ENGINES[engine].exact and _amx_unknown():
+        set_cap(BELOW_AMX)  # floats have no use for AMX, and integers may need the cap later
+    cap_runtime(outcome)
     return RUNTIMES[runtime](str(engine), folder / GRAPH, threads=threads)
 
 
@@ -72,6 +85,11 @@ def check_engine(part: Part, engine: EngineName, folder: Path) -> Outcome:
 def engine_states() -> dict[str, str]:
     """What is known here about each engine that runs a graph."""
     return {str(engine): _state(engine) for engine, kind in ENGINES.items() if kind.packages}
+
+
+def _amx_unknown() -> bool:
+    """Whether the processor names AMX, and nothing is known about products in integers."""
+    return "amxint8" in instructions() and _state(EngineName.OPENVINO_INT8) == UNKNOWN
 
 
 def _state(engine: EngineName) -> str:
