@@ -29,6 +29,7 @@ __all__ = [
     "VARIABLE",
     "ChildError",
     "Outcome",
+    "UnusableError",
     "cap_runtime",
     "probe",
     "set_cap",
@@ -52,6 +53,10 @@ _own: str | None = None  # the cap that this process has set
 
 class ChildError(TertiumError):
     """The child lives, and what it was to run raised an error."""
+
+
+class UnusableError(TertiumError):
+    """It does not run on this processor, or not in this process."""
 
 
 class Outcome(BaseModel):
@@ -95,7 +100,7 @@ class Outcome(BaseModel):
         """
         if not self.runs:
             setting = f" with {VARIABLE}={self.setting}" if self.setting else ""
-            raise TertiumError(
+            raise UnusableError(
                 f"{what or self.subject} does not run on this processor{setting} "
                 f"({self.reason}); {remedy}."
             )
@@ -161,7 +166,7 @@ def cap_runtime(outcome: Outcome) -> None:
     A runtime that has to be capped for one thing is capped for all: it reads the cap only once.
 
     Raises:
-        TertiumError: the runtime runs already, without the cap.
+        UnusableError: the runtime runs already, without the cap.
     """
     (runtime,) = outcome.versions
     caps = {
@@ -174,7 +179,7 @@ def cap_runtime(outcome: Outcome) -> None:
             set_cap(caps.pop())
         _started[runtime] = os.environ.get(VARIABLE)
     elif outcome.cap is not None and _started[runtime] != outcome.cap:
-        raise TertiumError(
+        raise UnusableError(
             f"{outcome.subject} runs on this processor only with {VARIABLE}={outcome.cap}, and "
             f"{runtime} already runs in this process without it. Set the variable before you "
             "start Python, or start again: it is remembered."

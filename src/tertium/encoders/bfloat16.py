@@ -11,8 +11,7 @@ from pathlib import Path
 
 import torch
 
-from tertium.errors import TertiumError
-from tertium.probe import VARIABLE, probe, set_cap, state
+from tertium.probe import VARIABLE, UnusableError, probe, set_cap, state
 
 __all__ = ["bfloat16_state", "check_bfloat16"]
 
@@ -39,7 +38,7 @@ def check_bfloat16(what: str = SUBJECT, *, remedy: str = "use float32") -> None:
         return
     set_cap(outcome.cap)
     if not _survives():  # torch reads the cap only once
-        raise TertiumError(
+        raise UnusableError(
             f"{what} runs on this processor only with {VARIABLE}={outcome.cap}, and torch has "
             "already computed in this process without it. Set the variable before you start "
             f"Python, or {remedy}."

@@ -1,5 +1,7 @@
 """A tiny model of every kind that has a graph; one layer each, for an export takes seconds."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,9 @@ from transformers import AutoModel
 import tertium
 from tertium.encoders import Encoder
 from tertium.encoders.towers import join_towers
-from tertium.errors import TertiumError
 from tertium.heads import SiameseHead
 from tertium.inference import ConditionalAverage, Ensemble, PairScorer
-from tertium.inference.engines.check import open_engine
-from tertium.types import Engine, EngineName
+from tertium.probe import UnusableError
 from tests.fakes import tiny_model
 from tests.inference.test_conditional import GRADES, scorer_of
 
@@ -62,11 +62,12 @@ def encoder(folder: Path, **options: Any) -> Encoder:
     return loaded
 
 
-def opened(part: Any, engine: EngineName, folder: Path) -> Engine:
-    """A real engine, or a skip with the sentence that says why it does not run here."""
+@contextmanager
+def runs_here() -> Iterator[None]:
+    """Skip, with the sentence that says why, if an engine does not run on this processor."""
     try:
-        return open_engine(part, engine, folder, threads=1)
-    except TertiumError as error:
+        yield
+    except UnusableError as error:
         pytest.skip(str(error))
 
 

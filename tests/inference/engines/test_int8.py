@@ -8,6 +8,7 @@ import pytest
 
 from tertium.inference.engines import quantisation
 from tertium.inference.engines.calibration import Plan, Range, calibrate, plan_input
+from tertium.inference.engines.check import open_engine
 from tertium.inference.engines.quantisation import (
     int8_model,
     int8_plans,
@@ -16,7 +17,7 @@ from tertium.inference.engines.quantisation import (
 )
 from tertium.inference.engines.runtimes import GRAPH, session
 from tertium.types import EngineName
-from tests.inference.engines.models import opened
+from tests.inference.engines.models import runs_here
 
 onnx = pytest.importorskip("onnx", reason="the extra 'fast' is not installed")
 pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
@@ -93,7 +94,8 @@ def test_products_are_those_of_the_integers(form: str, huge: int | None, tmp_pat
         pytest.importorskip("openvino", reason="the extra 'fast' is not installed")
         (tmp_path / "int8.onnx").rename(tmp_path / GRAPH)
         part = SimpleNamespace(name="toy", samples=lambda: [batch])
-        engine = opened(part, EngineName.OPENVINO_INT8, tmp_path)
+        with runs_here():
+            engine = open_engine(part, EngineName.OPENVINO_INT8, tmp_path, threads=1)  # type: ignore[arg-type]
         found = engine.run(batch)
     expected = by_hand(batch["input"] * weights["sizes"], weights, plan)
     np.testing.assert_allclose(found, expected, atol=0.02 if form == "pairs" else 1e-3)

@@ -38,7 +38,7 @@ def open_engine(part: Part, engine: EngineName, folder: Path, *, threads: int) -
     """The engine that runs the graph in ``folder``, which is one of ``part``.
 
     Raises:
-        TertiumError: it does not run on this processor, or not in this process.
+        UnusableError: it does not run on this processor, or not in this process.
     """
     outcome = check_engine(part, engine, folder)
     (runtime,) = ENGINES[engine].packages
@@ -52,7 +52,7 @@ def check_engine(part: Part, engine: EngineName, folder: Path) -> Outcome:
     """How ``engine`` runs the graph in ``folder`` on this processor; tried now if not known.
 
     Raises:
-        TertiumError: it does not.
+        UnusableError: it does not.
     """
     packages = ENGINES[engine].packages
     require("fast", purpose=f"The engine {engine}", packages=packages)
