@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tertium import probe
 from tests.fakes import tiny_model
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -53,6 +54,16 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 def _no_benchmarks_unasked() -> None:
     """Only what asks for ``data_folder`` reads the real sets."""
     os.environ.pop("TERTIUM_DATA", None)
+
+
+@pytest.fixture
+def unprobed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which nothing was tried yet, in a process that has started no runtime."""
+    monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(probe.VARIABLE, "")  # so that it is put back as it was
+    monkeypatch.delenv(probe.VARIABLE)
+    for name, value in {"_tried": {}, "_started": {}, "_own": None}.items():
+        monkeypatch.setattr(probe, name, value)
 
 
 @pytest.fixture(scope="session")

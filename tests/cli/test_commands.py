@@ -253,14 +253,17 @@ def test_doctor(run: Run, small_data: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TERTIUM_DATA", str(small_data))
     report = json.loads(run("doctor", "--json").out)
     assert report.keys() == {
-        *("python", "packages", "machine", "extras", "model", "data", "cache"),
+        *("python", "packages", "machine", "extras", "engines", "model", "data", "cache"),
     }
     assert report["packages"]["tertium"] == tertium.__version__
     assert SHA256 in report["model"]["sha256"]
     assert report["data"]["sets"] == [
         *("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"),
     ]
-    assert report["machine"]["threads"] >= 1
+    assert report["machine"]["threads"] >= 1 and report["machine"]["processor"]
+    assert report["engines"].keys() == {
+        *("onnx", "onnx-int8", "openvino", "openvino-int8", "bfloat16"),
+    }
     assert str(small_data.name) in run("doctor").out.replace("\n", "").replace(" ", "")
 
 

@@ -110,7 +110,10 @@ def test_tuning(run: Run, model: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_engine_needs_no_network(run: Run, model: Path) -> None:
     engine = "openvino-int8"  # the one whose maker counts its users
-    assert run("export", model, "--engine", engine, "--no-evaluation").code == 0
+    made = run("export", model, "--engine", engine, "--no-evaluation")
+    if "does not run on this processor" in made.err:
+        pytest.skip(made.err.strip())
+    assert made.code == 0, made.err
     command = ("compare", "a", "b", "--model", str(model), "--engine", engine, "--json")
     ran = subprocess.run(
         [sys.executable, "-c", BLOCKED, *command], capture_output=True, text=True, timeout=120

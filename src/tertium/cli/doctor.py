@@ -13,7 +13,7 @@ _PACKAGES = ("tertium", "torch", "transformers", "sentence-transformers", "sciki
 
 
 def doctor(as_json: bool = JSON) -> None:
-    """Show versions, threads, extras, the embedded model's hash and the data found.
+    """Show versions, threads, extras, engines, the embedded model's hash and the data found.
 
     Example: tertium doctor
     """
@@ -36,18 +36,23 @@ def doctor(as_json: bool = JSON) -> None:
 def _report() -> dict[str, Any]:
     import torch
 
+    from tertium.encoders.bfloat16 import bfloat16_state
     from tertium.errors import EXTRAS
     from tertium.files import cache_folder
+    from tertium.hardware import processor
+    from tertium.inference.engines.check import engine_states
 
     return {
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "machine": {
+            "processor": processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "accelerator": torch.cuda.is_available() or torch.backends.mps.is_available(),
         },
         "extras": {name: _extra(packages) for name, packages in EXTRAS.items()},
+        "engines": {**engine_states(), "bfloat16": bfloat16_state()},
         "model": _model(),
         "data": _data(),
         "cache": str(cache_folder()),

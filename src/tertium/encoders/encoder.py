@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.encoders.attention import attention_maps, capture_attention
 from tertium.encoders.batching import chunks, lean_batches, padded, token_budget_batches
+from tertium.encoders.bfloat16 import check_bfloat16
 from tertium.encoders.contrastive import default_pooling
 from tertium.encoders.explains import Explains
 from tertium.encoders.layout import check_layout, check_purpose
@@ -211,6 +212,10 @@ class Encoder(Explains):
             source=folder,
             training_data=manifest.training_data if manifest else (),
         )
+        if (encoder.device.type, encoder.backbone.dtype) == ("cpu", torch.bfloat16):
+            check_bfloat16(
+                f"{folder} is stored in bfloat16, which", remedy="save the model in float32"
+            )
         return encoder if pooling in (None, saved) else encoder.with_pooling(Pooling(pooling))
 
     def with_pooling(self, pooling: Pooling, *, normalize: bool | None = None) -> "Encoder":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tertium.evaluation.leaks import Excluded
+from tertium.hardware import processor
 
 __all__ = ["Provenance"]
 
@@ -59,13 +60,7 @@ def _quoted(argument: str) -> str:
 def _machine() -> str:
     import torch
 
-    name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = info.read_text(errors="replace").splitlines()
-        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        name = models[0] if models else name
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no accelerator"
     threads = torch.get_num_threads()
     plural = "" if threads == 1 else "s"
-    return f"{name}, {os.cpu_count()} cores, {threads} thread{plural}, {accelerator}"
+    return f"{processor()}, {os.cpu_count()} cores, {threads} thread{plural}, {accelerator}"

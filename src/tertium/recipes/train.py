@@ -18,6 +18,7 @@ from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import apply_adapter, extract_adapter
+from tertium.encoders.bfloat16 import check_bfloat16
 from tertium.errors import TertiumError, require
 from tertium.evaluation import Report
 from tertium.files import atomic_path
@@ -102,6 +103,8 @@ def train(
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
     prepared = [_load(stage, folder) for stage in plan]
     encoder = build_encoder(checked.encoder)
+    if encoder.device.type == "cpu" and any(stage.train.precision == "bf16" for stage in plan):
+        check_bfloat16(remedy="train with precision float32")  # before torch computes anything
     trained = [stage_encoder(stage, encoder) for stage in plan]
     selections = [
         None

@@ -21,6 +21,7 @@ from transformers.trainer_callback import (
     TrainerState,
 )
 
+from tertium.encoders.bfloat16 import check_bfloat16
 from tertium.encoders.quiet import quiet
 from tertium.progress import bar
 from tertium.training.conditional import ConditionalModule, TripleCollator
@@ -92,15 +93,13 @@ class StageTrainer(Trainer):
         select: Callable[[], Measurement] | None = None,
         progress: bool | None = None,
     ) -> None:
+        on_cpu = module.encoder.device.type == "cpu"
+        if on_cpu and schedule.precision == "bf16":
+            check_bfloat16(remedy="train with precision float32")
         collate = _collator(module)
         super().__init__(
             model=module,
-            args=_arguments(
-                schedule,
-                folder,
-                selecting=select is not None,
-                on_cpu=module.encoder.device.type == "cpu",
-            ),
+            args=_arguments(schedule, folder, selecting=select is not None, on_cpu=on_cpu),
             train_dataset=examples,
             eval_dataset=examples if select is not None else None,  # its presence is checked
             data_collator=collate,

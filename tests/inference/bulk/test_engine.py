@@ -131,7 +131,7 @@ def test_auto_takes_torch_where_the_engine_does_not_run(
     def refuse(*arguments: Any, **options: Any) -> None:
         raise TertiumError("it is broken.")
 
-    monkeypatch.setattr("tertium.inference.bulk.engine.open_engine", refuse)
+    monkeypatch.setattr("tertium.inference.bulk.engine.check_engine", refuse)
     with pytest.warns(TertiumWarning, match="torch runs .*, not onnx: it is broken"):
         chosen = settle(model, EngineName.AUTO, folder=flat)
     assert chosen == (Chosen(engine=EngineName.TORCH),)

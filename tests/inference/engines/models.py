@@ -1,8 +1,11 @@
 """A tiny model of every kind that has a graph; one layer each, for an export takes seconds."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from transformers import AutoModel
 
@@ -11,6 +14,7 @@ from tertium.encoders import Encoder
 from tertium.encoders.towers import join_towers
 from tertium.heads import SiameseHead
 from tertium.inference import ConditionalAverage, Ensemble, PairScorer
+from tertium.probe import UnusableError
 from tests.fakes import tiny_model
 from tests.inference.test_conditional import GRADES, scorer_of
 
@@ -56,6 +60,15 @@ def encoder(folder: Path, **options: Any) -> Encoder:
     loaded = tertium.load(folder, **options)
     assert isinstance(loaded, Encoder)
     return loaded
+
+
+@contextmanager
+def runs_here() -> Iterator[None]:
+    """Skip, with the sentence that says why, if an engine does not run on this processor."""
+    try:
+        yield
+    except UnusableError as error:
+        pytest.skip(str(error))
 
 
 def other(folder: Path) -> Path:

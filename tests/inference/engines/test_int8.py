@@ -1,19 +1,23 @@
 """Products in integers, against the same in plain numpy."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tertium.inference.engines import quantisation
 from tertium.inference.engines.calibration import Plan, Range, calibrate, plan_input
+from tertium.inference.engines.check import open_engine
 from tertium.inference.engines.quantisation import (
     int8_model,
     int8_plans,
     weight_levels,
     write_int8,
 )
-from tertium.inference.engines.runtimes import OpenVinoEngine, session
+from tertium.inference.engines.runtimes import GRAPH, session
 from tertium.types import EngineName
+from tests.inference.engines.models import runs_here
 
 onnx = pytest.importorskip("onnx", reason="the extra 'fast' is not installed")
 pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
@@ -88,7 +92,10 @@ def test_products_are_those_of_the_integers(form: str, huge: int | None, tmp_pat
         found = session(tmp_path / "int8.onnx", threads=1).run(None, batch)[0]
     else:
         pytest.importorskip("openvino", reason="the extra 'fast' is not installed")
-        engine = OpenVinoEngine(EngineName.OPENVINO_INT8, tmp_path / "int8.onnx", threads=1)
+        (tmp_path / "int8.onnx").rename(tmp_path / GRAPH)
+        part = SimpleNamespace(name="toy", samples=lambda: [batch])
+        with runs_here():
+            engine = open_engine(part, EngineName.OPENVINO_INT8, tmp_path, threads=1)  # type: ignore[arg-type]
         found = engine.run(batch)
     expected = by_hand(batch["input"] * weights["sizes"], weights, plan)
     np.testing.assert_allclose(found, expected, atol=0.02 if form == "pairs" else 1e-3)
@@ -154,16 +161,18 @@ def test_what_hurts_most_stays_in_float(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("able", "levels"),
+    ("architecture", "able", "levels"),
     [
-        ({"architecture": "x86_64", "avx2": True}, 64),
-        ({"architecture": "x86_64", "avx512_vnni": True}, 127),
-        ({"architecture": "x86_64", "avx_vnni": True}, 127),
-        ({"architecture": "aarch64"}, 127),
+        ("x86_64", {"avx2"}, 64),
+        ("AMD64", set(), 64),
+        ("x86_64", {"avx512vnni"}, 127),
+        ("x86_64", {"avxvnni"}, 127),
+        ("aarch64", set(), 127),
     ],
 )
 def test_weights_leave_room_where_sums_would_overflow(
-    able: dict[str, object], levels: int, monkeypatch: pytest.MonkeyPatch
+    architecture: str, able: set[str], levels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: able)
+    monkeypatch.setattr(quantisation, "architecture", lambda: architecture)
+    monkeypatch.setattr(quantisation, "instructions", lambda: able)
     assert weight_levels() == levels

@@ -11,9 +11,9 @@ from tertium.encoders import StaticEncoder
 from tertium.errors import TertiumError
 from tertium.inference.engines.attach import static_export, with_engine
 from tertium.inference.engines.build import Export, ensure
+from tertium.inference.engines.check import check_engine, open_engine
 from tertium.inference.engines.choice import or_torch, tuned_parts
 from tertium.inference.engines.parts import Model, parts_of
-from tertium.inference.engines.runtimes import open_engine
 from tertium.types import EngineName
 
 __all__ = ["Chosen", "run_by", "settle"]
@@ -75,7 +75,7 @@ def run_by(model: Model, engines: Sequence[Chosen], *, folder: Path, threads: in
         if chosen.engine is not EngineName.TORCH:
             export = ensure(part, chosen.engine, folder=folder)
             _check_same(chosen, export, model.name)
-            running = open_engine(chosen.engine, export.folder, threads=threads)
+            running = open_engine(part, chosen.engine, export.folder, threads=threads)
         part.use(running, token_budget=chosen.token_budget)
     return model
 
@@ -88,7 +88,7 @@ def _by_tuning(model: Model, *, folder: Path) -> Iterator[Chosen]:
         elif best is not None:
             with or_torch(part, best.engine):
                 export = ensure(part, best.engine, folder=folder)
-                open_engine(best.engine, export.folder, threads=1)
+                check_engine(part, best.engine, export.folder)
                 chosen = _chosen(best.engine, export, budget=best.token_budget)
         yield chosen
 

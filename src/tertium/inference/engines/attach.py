@@ -6,11 +6,11 @@ from tertium.encoders import Encoder, StaticEncoder
 from tertium.errors import TertiumError, require
 from tertium.inference.engines import ENGINES, engine_name
 from tertium.inference.engines.build import Export, cpu_threads, ensure, kept
+from tertium.inference.engines.check import open_engine
 from tertium.inference.engines.choice import or_torch, tuned_parts
 from tertium.inference.engines.fingerprints import encoder_fingerprint
 from tertium.inference.engines.parts import Model, Part, parts_of
 from tertium.inference.engines.records import Record, write_record
-from tertium.inference.engines.runtimes import open_engine
 from tertium.inference.engines.static import agreement, distil_static
 from tertium.types import EngineName
 
@@ -106,5 +106,5 @@ def _use(
     budget: int | None = None,
 ) -> None:
     export = ensure(part, engine, folder=folder, threads=threads)
-    running = open_engine(engine, export.folder, threads=cpu_threads(threads))
+    running = open_engine(part, engine, export.folder, threads=cpu_threads(threads))
     part.use(running, token_budget=budget)

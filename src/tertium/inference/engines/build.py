@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,8 @@ from filelock import FileLock
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.files import atomic_folder, cache_folder
 from tertium.inference.engines import ENGINES
+from tertium.inference.engines.calibration import Plan
+from tertium.inference.engines.check import check_engine, open_engine
 from tertium.inference.engines.int8 import Form
 from tertium.inference.engines.parity import check_parity
 from tertium.inference.engines.parts import Part
@@ -27,7 +29,7 @@ from tertium.inference.engines.records import (
     read_record,
     write_record,
 )
-from tertium.inference.engines.runtimes import GRAPH, open_engine
+from tertium.inference.engines.runtimes import GRAPH
 from tertium.types import EngineName
 
 __all__ = ["Export", "cpu_threads", "ensure", "find", "kept"]
@@ -150,6 +152,12 @@ def _make(
     else:
         plain = ensure(part, EngineName.ONNX, threads=threads, progress=progress).folder
         if engine in _INT8:
+            check_engine(part, EngineName.ONNX, plain)  # which calibrates
+
+            def try_int8(plans: Mapping[str, Plan]) -> None:
+                write_int8(plain / GRAPH, folder / GRAPH, plans, form="integer")
+                check_engine(part, EngineName.ONNX_INT8, folder)
+
             settings = {"keep_float": keep_float, "weight_levels": weight_levels()}
             plans = int8_plans(
                 plain / GRAPH,
@@ -157,6 +165,7 @@ def _make(
                 keep_float=keep_float,
                 threads=threads,
                 progress=progress,
+                before_measuring=try_int8,
             )
             write_int8(plain / GRAPH, folder / GRAPH, plans, form=_INT8[engine])
         else:
@@ -164,7 +173,7 @@ def _make(
     what = f"The export of {part.name} for {engine}"
     expected = part.results()
     try:
-        part.use(open_engine(engine, folder, threads=threads))
+        part.use(open_engine(part, engine, folder, threads=threads))
         found = part.results()
     except TertiumError:
         raise

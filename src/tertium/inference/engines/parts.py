@@ -67,6 +67,10 @@ class Part(ABC):
         """Inputs of the graph, one text or triple each."""
 
     @abstractmethod
+    def samples(self) -> list[Batch]:
+        """Inputs of the graph in a few shapes: one text, an odd number, the longest."""
+
+    @abstractmethod
     def results(self) -> np.ndarray:
         """What it gives on the texts of the parity check."""
 
@@ -93,8 +97,7 @@ class EncoderPart(Part):
 
     def write(self, path: Path) -> None:
         """Export the graph."""
-        example = self.encoder.features(["a b c d", "a b", "a"])
-        inputs = {key: example[key] for key in ("input_ids", "attention_mask")}
+        inputs = self._inputs(["a b c d", "a b", "a"])
         write_graph(EncoderGraph(self.encoder), inputs, ["n", "t"], path)
 
     def calibration(self) -> list[Batch]:
@@ -104,6 +107,12 @@ class EncoderPart(Part):
         )
         batches = (np.array([row], np.int64) for row in ids["input_ids"] if row)
         return [{"input_ids": b, "attention_mask": np.ones_like(b)} for b in batches]
+
+    def samples(self) -> list[Batch]:
+        """Ids and mask of texts."""
+        texts = calibration_texts()
+        batches = (["a"], texts[:7], [" ".join(texts)] * 2)
+        return [_arrays(self._inputs(batch)) for batch in batches]
 
     def results(self) -> np.ndarray:
         """Vectors."""
@@ -116,6 +125,10 @@ class EncoderPart(Part):
     def work(self, texts: Sequence[str]) -> None:
         """Encode them."""
         self.encoder.encode(texts, progress=False, truncation=Truncation())
+
+    def _inputs(self, texts: list[str]) -> dict[str, Tensor]:
+        features = self.encoder.features(texts, truncation=Truncation())
+        return {key: features[key] for key in ("input_ids", "attention_mask")}
 
     def _fingerprint(self) -> str:
         return encoder_fingerprint(self.encoder)
@@ -137,8 +150,14 @@ class ScorerPart(Part):
 
     def calibration(self) -> list[Batch]:
         """Ids, mask and segments of each triple alone."""
-        batches = (self._inputs([triple]) for triple in calibration_triples())
-        return [{key: value.numpy() for key, value in batch.items()} for batch in batches]
+        return [_arrays(self._inputs([triple])) for triple in calibration_triples()]
+
+    def samples(self) -> list[Batch]:
+        """Ids, mask and segments of triples."""
+        triples = calibration_triples()
+        long = " ".join(triple[0] for triple in triples)
+        batches = ([("a", "b", "c")], triples[:7], [(long, long, "c")] * 2)
+        return [_arrays(self._inputs(batch)) for batch in batches]
 
     def results(self) -> np.ndarray:
         """Scores."""
@@ -164,6 +183,10 @@ class ScorerPart(Part):
 
     def _fingerprint(self) -> str:
         return scorer_fingerprint(self.scorer)
+
+
+def _arrays(inputs: dict[str, Tensor]) -> Batch:
+    return {key: value.numpy() for key, value in inputs.items()}
 
 
 def parts_of(model: Model) -> list[Part]:

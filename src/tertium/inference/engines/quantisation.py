@@ -6,14 +6,14 @@ with huge values are multiplied in float (after LLM.int8, Dettmers et al., 2022,
 channels fixed beforehand), and so are the products that hurt most, if asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from tertium.hardware import architecture, instructions
 from tertium.inference.engines.calibration import Batch, Plan, calibrate, plan_input, products
 from tertium.inference.engines.int8 import Form, GraphWriter
 from tertium.inference.engines.runtimes import session
@@ -26,10 +26,9 @@ _SINGLE_FILE = 1_900_000_000
 
 def weight_levels() -> int:
     """Largest integer of a weight: 127, or 64 where the processor's sums of two would overflow."""
-    able = torch.cpu.get_capabilities()
-    if able.get("architecture") not in ("x86_64", "AMD64", "i386", "i686"):
+    if architecture() not in ("x86_64", "AMD64", "i386", "i686"):
         return 127
-    return 127 if any(able.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8")) else 64
+    return 127 if {"avx512vnni", "avxvnni", "amxint8"} & instructions() else 64
 
 
 def int8_plans(
@@ -39,6 +38,7 @@ def int8_plans(
     keep_float: int,
     threads: int,
     progress: bool | None = None,
+    before_measuring: Callable[[Mapping[str, Plan]], object] = lambda plans: None,
 ) -> dict[str, Plan]:
     """Plans for the inputs of all products of a float graph but those that stay in float.
 
@@ -48,11 +48,13 @@ def int8_plans(
         keep_float: so many inputs, those whose products hurt most, have no plan.
         threads: of the runtime.
         progress: show a bar; by default on a terminal.
+        before_measuring: is given all plans before products run in integers here.
     """
     ranges = calibrate(path, batches, threads=threads)
     plans = {name: plan_input(seen) for name, seen in ranges.items()}
     if keep_float < 1:
         return plans
+    before_measuring(plans)
     expected = _outputs(session(path, threads=threads), batches)
     harm = {}
     for name in track(plans, label="measuring layers", unit="layer", show=progress):

@@ -1,4 +1,7 @@
-"""Graphs in ONNX Runtime and OpenVINO: bounded memory, no thread that spins when idle."""
+"""Graphs in ONNX Runtime and OpenVINO: bounded memory, no thread that spins when idle.
+
+Nothing of tertium and no torch is imported here: ``first_run.py`` loads this file by its path.
+"""
 
 import threading
 from collections.abc import Mapping
@@ -8,11 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.errors import require
-from tertium.inference.engines import ENGINES
-from tertium.types import Engine, EngineName
-
-__all__ = ["GRAPH", "OnnxEngine", "OpenVinoEngine", "open_engine", "session"]
+__all__ = ["GRAPH", "RUNTIMES", "OnnxEngine", "OpenVinoEngine", "session"]
 
 GRAPH = "model.onnx"
 
@@ -21,19 +20,11 @@ GRAPH = "model.onnx"
 _SLOW_FUSIONS = ["SkipLayerNormFusion", "BiasGeluFusion"]
 
 
-def open_engine(name: EngineName, folder: Path, *, threads: int) -> Engine:
-    """The engine that runs the graph in ``folder``."""
-    require("fast", purpose=f"The engine {name}", packages=ENGINES[name].packages)
-    if name in (EngineName.ONNX, EngineName.ONNX_INT8):
-        return OnnxEngine(name, folder / GRAPH, threads=threads)
-    return OpenVinoEngine(name, folder / GRAPH, threads=threads)
-
-
 class OnnxEngine:
     """A graph in ONNX Runtime; several threads may call it."""
 
-    def __init__(self, name: EngineName, path: Path, *, threads: int) -> None:
-        self.name = str(name)
+    def __init__(self, name: str, path: Path, *, threads: int) -> None:
+        self.name = name
         self._session = session(path, threads=threads)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> NDArray[np.float32]:
@@ -44,10 +35,10 @@ class OnnxEngine:
 class OpenVinoEngine:
     """A graph in OpenVINO; calls of several threads wait for each other."""
 
-    def __init__(self, name: EngineName, path: Path, *, threads: int) -> None:
+    def __init__(self, name: str, path: Path, *, threads: int) -> None:
         import openvino
 
-        self.name = str(name)
+        self.name = name
         core = openvino.Core()
         options = {
             "PERFORMANCE_HINT": "LATENCY",
@@ -61,6 +52,13 @@ class OpenVinoEngine:
         """The graph's output for one batch."""
         with self._turn:
             return np.array(self._request.infer(dict(inputs))[0])
+
+
+# By the package that runs a graph.
+RUNTIMES: dict[str, type[OnnxEngine] | type[OpenVinoEngine]] = {
+    "onnxruntime": OnnxEngine,
+    "openvino": OpenVinoEngine,
+}
 
 
 def session(path: Path | bytes, *, threads: int, profile: str | None = None) -> Any:

@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import platform
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tertium.data.samples import sample_pairs, sample_sentences
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path, cache_folder
+from tertium.hardware import architecture, cores, processor
 from tertium.inference.engines import ENGINES
 from tertium.inference.engines.build import ensure
+from tertium.inference.engines.check import check_engine, open_engine
 from tertium.inference.engines.parts import Part
-from tertium.inference.engines.runtimes import open_engine
 from tertium.progress import bar
 from tertium.types import EngineName
 
@@ -64,8 +63,8 @@ def tune(
 ) -> list[Trial]:
     """Measure engines and threads, then token budgets of the fastest in turn; remember the best.
 
-    What has to be exported first takes its own time. An engine whose export is refused is left out,
-    with a warning.
+    What has to be exported first takes its own time. An engine that does not run on this processor,
+    or whose export is refused, is left out with a warning.
 
     Args:
         part: the model, or one of its members.
@@ -82,8 +81,10 @@ def tune(
     work = list(texts) if texts is not None else _everyday()
     if not work:
         raise TertiumError("There are no texts to measure with.")
-    wanted = (engine for engine in _installed() if ENGINES[engine].exact or not exact)
-    engines = [engine for engine in wanted if _exportable(part, engine)]
+    wanted = [engine for engine in _installed() if ENGINES[engine].exact or not exact]
+    # Integers first: where they need a cap, their runtime must not have begun without it.
+    usable = {e for e in sorted(wanted, key=lambda e: ENGINES[e].exact) if _usable(part, e)}
+    engines = [engine for engine in wanted if engine in usable]
     first = [(engine, count) for engine in engines for count in _thread_counts(engine)]
     share = seconds / (len(first) + _FINALISTS * len(_BUDGETS))
     total = len(first) + _TURNS * min(_FINALISTS, len(first))
@@ -123,17 +124,15 @@ def remember(fingerprint: str, best: Trial) -> None:
 
 def machine() -> str:
     """Processor and cores that this process may use."""
-    name = torch.cpu.get_capabilities().get("cpu_name") or platform.processor()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{platform.machine()}, {name}, {cores} cores"
+    return f"{architecture()}, {processor()}, {cores()} cores"
 
 
-def _exportable(part: Part, engine: EngineName) -> bool:
-    """Whether the engine can run the model; the export is made here."""
+def _usable(part: Part, engine: EngineName) -> bool:
+    """Whether the engine can run the model here; the export is made if there is none."""
     if engine is EngineName.TORCH:
         return True
     try:
-        ensure(part, engine)
+        check_engine(part, engine, ensure(part, engine).folder)
     except TertiumError as error:
         warnings.warn(f"{engine} is left out: {error}", TertiumWarning, stacklevel=3)
         return False
@@ -151,7 +150,7 @@ def _trials(
     """One engine with each of some budgets."""
     running = None
     if engine is not EngineName.TORCH:
-        running = open_engine(engine, ensure(part, engine).folder, threads=threads)
+        running = open_engine(part, engine, ensure(part, engine).folder, threads=threads)
     before = part.owner.engine, part.owner.token_budget
     try:
         for budget in budgets:

@@ -1,0 +1,78 @@
+"""bfloat16 on the processor: only where torch survives it."""
+
+import contextlib
+import faulthandler
+import os
+import sys
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from tertium.probe import VARIABLE, UnusableError, probe, set_cap, state
+
+__all__ = ["bfloat16_state", "check_bfloat16"]
+
+FIRST_RUN = Path(__file__).with_name("first_bfloat16.py")
+SUBJECT = "bfloat16"
+
+_SECONDS = 60  # for a copy of this process
+
+
+def check_bfloat16(what: str = SUBJECT, *, remedy: str = "use float32") -> None:
+    """Raise unless torch can compute in bfloat16 on this processor, in this process.
+
+    Args:
+        what: the subject of the message.
+        remedy: its end.
+    """
+    outcome = probe(
+        SUBJECT,
+        versions=_versions(),
+        command=lambda folder: [sys.executable, "-P", str(FIRST_RUN), str(folder)],
+    )
+    outcome.check(what=what, remedy=remedy)
+    if outcome.cap is None:
+        return
+    set_cap(outcome.cap)
+    if not _survives():  # torch reads the cap only once
+        raise UnusableError(
+            f"{what} runs on this processor only with {VARIABLE}={outcome.cap}, and torch has "
+            "already computed in this process without it. Set the variable before you start "
+            f"Python, or {remedy}."
+        )
+
+
+def bfloat16_state() -> str:
+    """What is known about it on this processor."""
+    return state(SUBJECT, _versions())
+
+
+def _versions() -> dict[str, str]:
+    return {"torch": version("torch")}
+
+
+def _survives() -> bool:
+    """Whether a copy of this process, which has torch as it is here, can compute in bfloat16."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the copy does not use
+        child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            faulthandler.disable()
+            torch.set_num_threads(1)
+            matrix = torch.ones(64, 64, dtype=torch.bfloat16)
+            if float((matrix @ matrix)[0, 0]) == 64:
+                os._exit(0)
+        os._exit(1)
+    end = time.monotonic() + _SECONDS
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return False

@@ -1,0 +1,63 @@
+"""The processor: its name, its instructions, and how many of its cores this process may use."""
+
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+
+__all__ = ["architecture", "cores", "instructions", "processor"]
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def architecture() -> str:
+    """What the system calls it: ``x86_64``, ``arm64`` and so on."""
+    return platform.machine()
+
+
+@cache
+def processor() -> str:
+    """The name its maker gave it, or the architecture where the system does not know that name."""
+    found = _described("model name") or _sysctl("machdep.cpu.brand_string")
+    return found or platform.processor() or architecture()
+
+
+@cache
+def instructions() -> frozenset[str]:
+    """Extensions of the instruction set, in lower case without underscores; empty if unknown.
+
+    They are what the processor says of itself: a virtual machine may not let all of them run.
+    """
+    named = _described("flags") or _described("Features")
+    if not named:
+        named = _sysctl("machdep.cpu.features") + " " + _sysctl("machdep.cpu.leaf7_features")
+    return frozenset(named.lower().replace("_", "").split())
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _described(field: str) -> str:
+    """A field of the first core in Linux' description of the processor."""
+    try:
+        lines = _CPUINFO.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    entries = (line.partition(":") for line in lines)
+    return next((value.strip() for name, _, value in entries if name.strip() == field), "")
+
+
+def _sysctl(name: str) -> str:
+    """A value of macOS' kernel."""
+    if platform.system() != "Darwin":
+        return ""
+    try:
+        command = ["/usr/sbin/sysctl", "-n", name]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
