@@ -29,10 +29,9 @@ def test_nothing_is_suggested_where_nothing_is_close() -> None:
 MANY = [f"{method}-{model}" for method in ("simcse", "micse", "ct") for model in range(40)]
 
 
-def test_of_many_names_only_the_near_ones_are_listed() -> None:
+def test_of_many_names_only_the_nearest_is_given() -> None:
     message = str(unknown_name("recipe", "simsce-7", MANY, remedy="Run: tertium recipes"))
-    assert message.startswith("No recipe 'simsce-7'. Did you mean 'simcse-7'")
-    assert message.endswith("? Run: tertium recipes") and message.count("'") <= 8
+    assert message == "No recipe 'simsce-7'. Did you mean 'simcse-7'? Run: tertium recipes"
 
 
 def test_of_many_names_a_few_are_listed_where_none_is_near() -> None:

@@ -74,18 +74,18 @@ def require(extra: str, *, purpose: str, packages: Iterable[str] | None = None) 
 def unknown_name(what: str, name: str, known: Iterable[str], *, remedy: str = "") -> TertiumError:
     """Build the error for a name that is in no registry, with the nearest known ones.
 
-    Of more than a couple of dozen names only those near the given one are listed, up to three,
-    or the first few where none is near.
+    Of more than a couple of dozen names only the nearest is given, or the first few where none is
+    near: ``remedy`` then says where to find all of them.
 
     >>> print(unknown_name("suite", "tranfer", ["sts", "transfer"]))
     No suite 'tranfer'. Did you mean 'transfer'? Known: sts, transfer.
     """
     choices = sorted(known)
     many = len(choices) > _LISTED
-    close = difflib.get_close_matches(name, choices, n=3 if many else 1)
+    close = difflib.get_close_matches(name, choices, n=1)
     parts = [f"No {what} '{name}'."]
     if close:
-        parts.append(f"Did you mean {' or '.join(map(repr, close))}?")
+        parts.append(f"Did you mean '{close[0]}'?")
     if not many:
         parts.append(f"Known: {', '.join(choices)}.")
     elif not close:

@@ -68,9 +68,9 @@ def calibration_section(
         if one is None:
             left_out.append(LeftOut("calibration", study.label, "no graded data that it takes."))
             continue
-        reason = _other_scale(one, scored[0].scale)
-        if reason is not None:
-            left_out.append(LeftOut("calibration", study.label, reason))
+        mismatch = _other_scale(one, scored[0].scale)
+        if mismatch is not None:
+            left_out.append(LeftOut("calibration", study.label, mismatch))
             continue
         if not one.stated:
             assumed.add(one.name)
@@ -108,9 +108,7 @@ def calibration_section(
     blocks: list[Block] = [drawn, table]
     if assumed:
         names = " and ".join(sorted(assumed))
-        text = (
-            f"{names}: no scale is stated, so it is taken to be the model's. State it with --scale."
-        )
+        text = f"{names}: no scale is stated (--scale), so it is taken to be the model's."
         blocks.append(Note(text))
     return Section("calibration", "Calibration", lead, tuple(blocks), numbers), left_out
 
