@@ -26,6 +26,20 @@ def test_nothing_is_suggested_where_nothing_is_close() -> None:
     assert message == "No task 'qqqq'. Known: STS12."
 
 
+MANY = [f"{method}-{model}" for method in ("simcse", "micse", "ct") for model in range(40)]
+
+
+def test_of_many_names_only_the_nearest_is_given() -> None:
+    message = str(unknown_name("recipe", "simsce-7", MANY, remedy="Run: tertium recipes"))
+    assert message == "No recipe 'simsce-7'. Did you mean 'simcse-7'? Run: tertium recipes"
+
+
+def test_of_many_names_a_few_are_listed_where_none_is_near() -> None:
+    message = str(unknown_name("recipe", "qqqq", MANY, remedy="Run: x"))
+    known = "ct-0, ct-1, ct-10, ct-11, ct-12, ct-13 and 114 more"
+    assert message == f"No recipe 'qqqq'. Known: {known}. Run: x"
+
+
 def test_errors_are_also_what_python_calls_them() -> None:
     assert issubclass(MissingExtraError, ImportError)
     assert issubclass(ModelNotFoundError, FileNotFoundError)

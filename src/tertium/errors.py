@@ -35,6 +35,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "translate": ("sentencepiece",),
 }
 
+_LISTED = 24  # names that a message lists in full
+_SHOWN = 6  # of more, the ones it begins with
+
 
 class TertiumError(Exception):
     """A problem the user can solve; the command line shows it as one sentence and exits with 2."""
@@ -71,11 +74,20 @@ def require(extra: str, *, purpose: str, packages: Iterable[str] | None = None) 
 def unknown_name(what: str, name: str, known: Iterable[str], *, remedy: str = "") -> TertiumError:
     """Build the error for a name that is in no registry, with the nearest known ones.
 
+    Of more than a couple of dozen names only the nearest is given, or the first few where none is
+    near: ``remedy`` then says where to find all of them.
+
     >>> print(unknown_name("suite", "tranfer", ["sts", "transfer"]))
     No suite 'tranfer'. Did you mean 'transfer'? Known: sts, transfer.
     """
     choices = sorted(known)
+    many = len(choices) > _LISTED
     close = difflib.get_close_matches(name, choices, n=1)
-    guess = f" Did you mean '{close[0]}'?" if close else ""
-    tail = f" {remedy}" if remedy else ""
-    return TertiumError(f"No {what} '{name}'.{guess} Known: {', '.join(choices)}.{tail}")
+    parts = [f"No {what} '{name}'."]
+    if close:
+        parts.append(f"Did you mean '{close[0]}'?")
+    if not many:
+        parts.append(f"Known: {', '.join(choices)}.")
+    elif not close:
+        parts.append(f"Known: {', '.join(choices[:_SHOWN])} and {len(choices) - _SHOWN} more.")
+    return TertiumError(" ".join([*parts, *([remedy] if remedy else [])]))

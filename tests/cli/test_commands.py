@@ -224,7 +224,7 @@ def test_data_check_of_a_good_file(run: Run) -> None:
     assert ran.code == 0
     found = json.loads(ran.out)
     assert found["rows"] == len(samples.sample_pairs())
-    assert (found["kind"], found["problems"]) == ("graded", [])
+    assert (found["kind"], found["problems"], found["notes"]) == ("graded", [], [])
     assert "no problems" in run("data", "check", samples.PAIRS).out
 
 
@@ -241,6 +241,25 @@ def test_data_check_lists_every_bad_row(run: Run, tmp_path: Path) -> None:
     ]
     assert all(problem["remedy"] for problem in found["problems"])
     assert run("data", "check", file).code == 2
+
+
+def test_an_unknown_column_leads_to_a_check_that_takes_it(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "texts.tsv"
+    file.write_text("id\ttitle\n1\tT.\n")
+    ran = run("encode", file, "--column", "body", "-o", tmp_path / "out.npy")
+    assert ran.code == 2 and f"tertium data check {file} --column body" in ran.err
+    ran = run("data", "check", file, "--column", "body")
+    assert ran.code == 2 and "needs text in column body; found: id, title" in ran.out
+    ran = run("data", "check", file, "--column", "title")
+    assert ran.code == 0 and "texts, 1 row, no problems" in ran.out
+
+
+def test_data_check_says_what_is_there(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "raters.tsv"
+    file.write_text("sentence1\tsentence2\tscore\tann\na\tb\t3\t2\na\tb\t1\t2\n")
+    ran = run("data", "check", file)
+    assert ran.code == 0 and "numbers that are not read: column ann" in ran.out
+    assert "with different grades: 1" in ran.out and "no problems" in ran.out
 
 
 @pytest.mark.data

@@ -42,11 +42,42 @@ def recipe(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # train
 
 
+def test_strict_data_from_the_command_line(
+    run: Run, recipe: str, benchmarks_folder: Path, tmp_path: Path
+) -> None:
+    ran = run(
+        "train",
+        recipe,
+        "-o",
+        tmp_path / "model",
+        "--strict-data",
+        "--set",
+        "stages.own.data.limit=500",
+        "--data",
+        benchmarks_folder,
+    )
+    assert ran.code == 2 and "12 of 500 pairs in stage own" in ran.err
+    assert not (tmp_path / "model").exists()
+    ran = run(
+        "train",
+        recipe,
+        "-o",
+        tmp_path / "model",
+        "--set",
+        "stages.own.data.limit=500",
+        "--data",
+        benchmarks_folder,
+    )
+    assert ran.code == 0 and ran.err.count("12 of 500 pairs") == 1
+    assert "stage own ran on 12 of 500 pairs" in ran.out
+
+
 def test_train_in_json(run: Run, recipe: str, benchmarks_folder: Path, tmp_path: Path) -> None:
     ran = run("train", recipe, "-o", tmp_path / "model", "--data", benchmarks_folder, "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
-    assert list(found) == ["model", "seconds", "log", "report"]
+    assert list(found) == ["model", "seconds", "data", "log", "report"]
+    assert found["data"] == {"own": {"used": 12, "of": None, "unit": "pairs", "short": False}}
     assert found["model"] == str(tmp_path / "model")
     losses = [entry for entry in found["log"]["own"] if "loss" in entry]
     assert losses[-1].keys() >= {"loss", "smooth_k2", "step", "epoch"}
@@ -89,7 +120,7 @@ def test_train_with_own_texts(run: Run, recipe: str, tiny_bert: Path, tmp_path: 
     ran = run("train", contrast, "--texts", own, "-o", tmp_path / "model", "--json")
     assert ran.code == 0, ran.err
     assert "2 blank and 1 repeated texts were left out, 25 are used" in ran.err
-    assert "STS-B is not here" in ran.err and "too few texts to hold any out" in ran.err
+    assert "STS-B is not here" in ran.err and "too few examples to hold any out" in ran.err
     found = json.loads(ran.out)
     assert found["report"] is None
     assert [entry for entry in found["log"]["contrast"] if "contrast" in entry]

@@ -28,7 +28,9 @@ from tertium.training import conditional as training
 from tests.recipes.toys import toy_recipe, toy_stage, toy_triples
 from tests.training.toys import StoppedError, stop_at, stopped
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* are expected:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.* are expected:UserWarning", "ignore:.* less data:UserWarning"
+)
 
 CONDITIONAL = [name for name in recipe_names() if read_recipe(name)[0].stages[-1].head is not None]
 TRIPLES = [

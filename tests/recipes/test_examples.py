@@ -10,7 +10,14 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.recipes.examples import StageData, load_examples
 from tertium.recipes.files import read_recipe
 from tertium.recipes.train import train
-from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage, toy_text_file
+from tests.recipes.toys import (
+    contrast_stage,
+    toy_pairs,
+    toy_recipe,
+    toy_stage,
+    toy_text_file,
+    triplet_stage,
+)
 
 # The toy benchmark sets are smaller than the real ones, which a warning says.
 SMALL = pytest.mark.filterwarnings("ignore:.*rows in:tertium.errors.TertiumWarning")
@@ -173,6 +180,28 @@ def test_nothing_is_held_out_where_nobody_asks(tmp_path: Path) -> None:
     assert material.held_out == () and len(material.examples) == 100
 
 
+def held_out_pairs(path: Path, tmp_path: Path) -> StageData:
+    return read({**toy_stage(path), "select": {"task": "held-out"}}, tmp_path)
+
+
+def test_a_tenth_of_the_graded_pairs_is_held_out(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    rows = [f"text {at}\tother {at}\t{at % 5}" for at in range(100)]
+    twice = [f"other {at}\tText {at}!\t{at % 5}" for at in range(100)]  # the same pairs again
+    path.write_text("\n".join(["sentence1\tsentence2\tscore", *rows, *twice]) + "\n")
+    material = held_out_pairs(path, tmp_path)
+    numbers = [{pair[0].split()[1].rstrip("!") for pair in material.held_out_pairs}]
+    numbers.append({pair[0].split()[1].rstrip("!") for pair in material.examples.texts})
+    assert len(material.held_out_pairs) == 20 and len(material.examples) == 180
+    assert not numbers[0] & numbers[1]
+    assert material.amount.used == 200
+
+
+def test_few_graded_pairs_are_all_trained_on(tmp_path: Path) -> None:
+    material = held_out_pairs(toy_pairs(tmp_path / "own.tsv"), tmp_path)
+    assert material.held_out_pairs == () and len(material.examples) == 12
+
+
 # too few
 
 
@@ -208,11 +237,6 @@ def test_a_file_that_is_not_there_leaves_nothing(tiny_bert: Path, tmp_path: Path
 
 
 # triplets
-
-
-def triplet_stage(source: dict[str, Any]) -> dict[str, Any]:
-    data = {"kind": "triplets", "sources": [source]}
-    return contrast_stage(Path("x"), data=data, views=[])
 
 
 @SMALL

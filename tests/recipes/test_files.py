@@ -280,7 +280,7 @@ CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "triplet-held-out": (
         {"data": TRIPLETS, "views": [], "select": {"task": "held-out"}},
-        ": select held-out holds out single texts",
+        ": select held-out holds out texts or graded pairs, not triplets",
     ),
     "momentum": (
         {"momentum": {"queue": 8}, "objectives": [{"kind": "positives_only"}]},

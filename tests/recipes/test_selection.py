@@ -22,7 +22,7 @@ from tertium.recipes.selection import (
     resolve_selection,
 )
 from tests.fakes import HashEncoder
-from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage
+from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage, triplet_stage
 from tests.training.toys import toy_texts
 
 # The toy benchmark sets are smaller than the real ones, which a warning says.
@@ -107,11 +107,34 @@ def test_without_the_benchmark_texts_are_held_out_and_that_is_said(
         assert found.data == stage.data
 
 
+@SMALL
+def test_without_the_benchmark_graded_pairs_are_held_out_and_that_is_said(
+    benchmarks_folder: Path, tmp_path: Path
+) -> None:
+    stage = stage_of({**toy_stage(Path("x")), "select": {"task": "STS-B", "every": 7}}, tmp_path)
+    assert resolve_selection(stage, folder=benchmarks_folder) is stage
+    with pytest.warns(TertiumWarning, match="a tenth of the pairs is held out and chooses it"):
+        found = resolve_selection(stage, folder=None)
+    assert found.select == SelectSpec(task="held-out", every=7)
+
+
+def test_the_held_out_pairs_measure_the_encoder(tiny_bert: Path) -> None:
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    pairs = [(f"the {a}", f"the {b}", float(a == b)) for a in "abcd" for b in "abc"]
+    spec = SelectSpec(task="held-out")
+    select = build_selection(spec, encoder, folder=None, held_out_pairs=pairs)
+    assert select is not None
+    first, second, gold = zip(*pairs, strict=True)
+    found = cosines(encoder.encode(list(first)), encoder.encode(list(second)))
+    assert select().score == pytest.approx(100 * spearman(np.array(gold), found), abs=1e-6)
+
+
 def test_other_stages_keep_their_selection(tmp_path: Path) -> None:
     for content in (
         contrast_stage(Path("x")),
         contrast_stage(Path("x"), select={"task": "held-out"}),
-        {**toy_stage(Path("x")), "select": {"task": "STS-B"}},
+        triplet_stage({"file": "x"}) | {"select": {"task": "STS-B"}},
     ):
         stage = stage_of(content, tmp_path)
         assert resolve_selection(stage, folder=None) is stage
@@ -121,7 +144,7 @@ def test_the_held_out_texts_measure_the_encoder(tiny_bert: Path) -> None:
     encoder = tertium.load(tiny_bert)
     assert isinstance(encoder, Encoder)
     spec = SelectSpec(task="held-out")
-    with pytest.warns(TertiumWarning, match="too few texts to hold any out"):
+    with pytest.warns(TertiumWarning, match="too few examples to hold any out"):
         assert build_selection(spec, encoder, folder=None) is None
     select = build_selection(spec, encoder, folder=None, held_out=TEXTS)
     assert select is not None

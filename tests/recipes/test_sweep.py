@@ -1,3 +1,4 @@
+import json
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -209,6 +210,26 @@ def test_a_run_without_a_report_says_what_it_needs(
     path = sweep_file(tmp_path / "sweep.yaml", recipe=recipe)
     with pytest.raises(TertiumError, match=r"made no report.*--data"):
         run_sweep(path, tmp_path / "runs")
+
+
+def test_a_table_says_where_a_run_had_less_data(
+    recipe: str, tmp_path: Path, trainings: Trainings
+) -> None:
+    def record(command: list[str], run: Path) -> None:
+        used = 58_674 if "stages.own.train.clip=1" in command else 1_000_000
+        amount = {"used": used, "of": 1_000_000, "unit": "sentences", "short": used < 1_000_000}
+        (run / "data.json").write_text(json.dumps({"own": {"amount": amount}}))
+
+    trainings.record = record  # type: ignore[method-assign]
+    variants = [
+        {"name": name, "set": [f"stages.own.train.clip={n}"]}
+        for n, name in ((1, "less"), (2, "all"))
+    ]
+    path = sweep_file(tmp_path / "sweep.yaml", recipe=recipe, runs=variants)
+    table = run_sweep(path, tmp_path / "runs", strict_data=True)
+    assert [row[-1] for row in table.rows()] == ["data", "58,674 of 1,000,000 sentences", ""]
+    assert table.to_json()["data"] == {"less": "58,674 of 1,000,000 sentences"}
+    assert all("--strict-data" in command for command in trainings.commands)
 
 
 def test_one_run_has_no_deviation_and_a_missing_figure_no_cell() -> None:

@@ -413,8 +413,16 @@ def test_a_run_records_its_data(tiny_bert: Path, pairs: Path, tmp_path: Path) ->
     )
     assert contrast != other
     assert recorded == {
-        "contrast": {"examples": 16, "sha256": contrast},
-        "own": {"examples": 12, "sha256": own},
+        "contrast": {
+            "examples": 16,
+            "sha256": contrast,
+            "amount": {"used": 16, "of": 16, "unit": "sentences", "short": False},
+        },
+        "own": {
+            "examples": 12,
+            "sha256": own,
+            "amount": {"used": 12, "of": None, "unit": "pairs", "short": False},
+        },
     }
 
 
@@ -484,6 +492,25 @@ def test_without_benchmark_data_held_out_texts_choose_the_checkpoint(
     assert measured["eval_score"] < 0 and measured["step"] == 2
     seen = tertium.load(trained.folder).training_data
     assert [data.name for data in seen] == [str(texts)]  # no benchmark was looked at
+
+
+def test_without_benchmark_data_held_out_pairs_choose_the_checkpoint(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    words = "abcdefghijklmnopqrstuvwxyz"[:12]
+    rows = [f"{x} {y}\t{y} {x} {x}\t{at % 6}" for x in words for at, y in enumerate(words)]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]) + "\n")
+    stage = {**toy_stage(pairs), "select": {"task": "STS-B", "every": 250}}
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
+    with pytest.warns(TertiumWarning, match="a tenth of the pairs is held out"):
+        trained = train(recipe, tmp_path / "model")
+    (measured,) = [entry for entry in trained.log["own"] if "eval_score" in entry]
+    assert -100 <= measured["eval_score"] <= 100
+    card = (trained.folder / "README.md").read_text("utf-8")
+    assert "graded pairs, held out and not trained on." in card
+    seen = tertium.load(trained.folder).training_data
+    assert [data.name for data in seen] == [str(pairs)]  # no benchmark was looked at
 
 
 # bad data leave nothing

@@ -104,6 +104,11 @@ def contrast_stage(texts: Path, name: str = "contrast", **parts: Any) -> dict[st
     }
 
 
+def triplet_stage(source: dict[str, Any]) -> dict[str, Any]:
+    data = {"kind": "triplets", "sources": [source]}
+    return contrast_stage(Path("x"), data=data, views=[])
+
+
 class Trainings:
     """Stands for the training processes: each writes the report of a run."""
 

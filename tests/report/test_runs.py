@@ -56,6 +56,20 @@ def test_a_low_shot_study_has_curves_and_gains(tmp_path: Path) -> None:
     assert names([tmp_path]) == ["low-shot-1", "low-shot-gains-1", "training-1"]
 
 
+def test_a_run_too_short_to_have_logged_is_left_out(tmp_path: Path) -> None:
+    short = [{"train_runtime": 0.5, "step": 1.0, "train_loss": 2.0}]
+    write(tmp_path / "short" / "run" / "0-contrast" / "finished.json", short)
+    section, (entry,) = runs_section(read_runs([tmp_path / "short"]))
+    assert section is None and entry.reason == (
+        "short: short, 0-contrast is too short to have logged anything."
+    )
+    write(tmp_path / "long" / "run" / "0-contrast" / "finished.json", LOG)
+    section, left_out = runs_section(read_runs([tmp_path / "short", tmp_path / "long"]))
+    assert section is not None and [entry.section for entry in left_out] == ["runs"]
+    drawn = [block.name for block in section.blocks if isinstance(block, Drawn)]
+    assert drawn == ["training-2"]
+
+
 def test_no_runs_are_told(tmp_path: Path) -> None:
     section, (entry,) = runs_section([])
     assert section is None and "--runs DIR" in entry.reason

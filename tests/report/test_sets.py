@@ -31,6 +31,15 @@ def test_pairs_that_are_drawn_stay_in_order(tmp_path: Path) -> None:
     assert again.pairs == drawn.pairs
 
 
+def test_a_stated_scale_is_kept_and_checked(tmp_path: Path) -> None:
+    file = toy_pairs(tmp_path / "a.tsv", *range(5))
+    (seen,), (stated,) = (read_own([file], limit=9, seed=0, scale=s) for s in (None, (0.0, 6.0)))
+    assert (seen.scale, seen.stated) == ((0.0, 4.0), False)
+    assert (stated.scale, stated.stated) == ((0.0, 6.0), True)
+    with pytest.raises(TertiumError, match="write a number from 0"):
+        read_own([file], limit=9, seed=0, scale=(0.0, 3.0))
+
+
 def test_the_same_name_twice_is_told_apart(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     files = [toy_pairs(tmp_path / "a.tsv"), toy_pairs(tmp_path / "other" / "a.tsv")]

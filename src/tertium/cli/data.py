@@ -17,15 +17,16 @@ def check(
     kind: str | None = typer.Option(
         None, help="texts, pairs, graded, conditional, triplets, nli, labelled or labelled-pairs."
     ),
+    column: str | None = typer.Option(None, help="Check the texts of this column."),
     as_json: bool = JSON,
 ) -> None:
     """List every bad row of a file with line, column, value and remedy.
 
     Example: tertium data check my_pairs.tsv
     """
-    from tertium.data.readers import check_file
+    from tertium.data.check import check_file
 
-    result = check_file(file, kind=kind)
+    result = check_file(file, kind=kind, column=column)
     if as_json:
         emit(
             {
@@ -41,11 +42,14 @@ def check(
                     }
                     for problem in result.problems
                 ],
+                "notes": list(result.notes),
             }
         )
     else:
         for problem in result.problems:
             typer.echo(str(problem))
+        for text in result.notes:
+            typer.echo(f"{file}: {text}")
         found = _count(len(result.problems), "problem") if result.problems else "no problems"
         typer.echo(f"{file}: {result.kind}, {_count(result.rows, 'row')}, {found}")
     if result.problems:

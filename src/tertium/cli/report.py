@@ -15,6 +15,9 @@ def report(
     pairs: list[Path] = typer.Option(
         [], help="Graded pairs, or triples with a column condition; may be repeated."
     ),
+    scale: str | None = typer.Option(
+        None, help="Lowest and highest grade of the pairs, as 0-4 (default: what they span)."
+    ),
     texts: Path | None = typer.Option(None, help="Texts to look at attention on."),
     sentence: str | None = typer.Option(None, help="Whose attention maps are drawn."),
     data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
@@ -41,6 +44,7 @@ def report(
         models,
         output,
         pairs=pairs,
+        scale=None if scale is None else _scale(scale),
         texts=texts,
         benchmarks=_sets(sets, own=bool(pairs)),
         folder=find_folder(data),
@@ -64,6 +68,21 @@ def report(
         note(f"error: {failure.model}, while {failure.while_doing}: {failure.error}")
     if built.broken:
         raise typer.Exit(2)
+
+
+def _scale(given: str) -> tuple[float, float]:
+    from tertium.errors import TertiumError
+
+    low, _, high = given.rpartition("-")
+    try:
+        found = float(low), float(high)
+    except ValueError:
+        raise TertiumError(
+            f"--scale {given}: write the lowest and highest grade, as 0-4."
+        ) from None
+    if found[0] >= found[1]:
+        raise TertiumError(f"--scale {given}: the lowest grade comes first, as 0-4.")
+    return found
 
 
 def _sets(given: str | None, *, own: bool) -> list[str]:

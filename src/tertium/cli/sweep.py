@@ -18,6 +18,9 @@ def sweep(
         [], "--set", help="Replace a setting of every run, as a.b=value; may be repeated."
     ),
     keep_models: bool = typer.Option(False, help="Keep every run's weights."),
+    strict_data: bool = typer.Option(
+        False, "--strict-data", help="Fail where less data is found than a recipe asks for."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Run every variant of a sweep with every seed; finished runs are skipped.
@@ -27,7 +30,14 @@ def sweep(
     from tertium.recipes.sweep import run_sweep
 
     table = run_sweep(
-        file, output, data=data, jobs=jobs, keep_models=keep_models, overrides=settings, say=note
+        file,
+        output,
+        data=data,
+        jobs=jobs,
+        keep_models=keep_models,
+        strict_data=strict_data,
+        overrides=settings,
+        say=note,
     )
     if as_json:
         emit(table.to_json())

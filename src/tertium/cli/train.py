@@ -27,6 +27,9 @@ def train(
     seed: int | None = typer.Option(None, help="Replaces the recipe's seed."),
     set_: list[str] = typer.Option([], "--set", help="Override a setting: a.b=value; repeatable."),
     evaluation: bool = typer.Option(True, help="Evaluate on STS at the end, if data are found."),
+    strict_data: bool = typer.Option(
+        False, "--strict-data", help="Fail where less data is found than the recipe asks for."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Train a model by a recipe.
@@ -46,6 +49,7 @@ def train(
         overrides=[*own_data(recipe, pairs=pairs, texts=texts), *set_],
         command=current_command(),
         evaluate_after=evaluation,
+        strict_data=strict_data,
         progress=sys.stderr.isatty(),
     )
     show_trained(trained, as_json=as_json)
@@ -60,6 +64,7 @@ def show_trained(trained: "Trained", *, as_json: bool) -> None:
             {
                 "model": str(trained.folder),
                 "seconds": round(trained.seconds, 1),
+                "data": {stage: amount.to_json() for stage, amount in trained.data.items()},
                 "log": {stage: [_finite(e) for e in log] for stage, log in trained.log.items()},
                 "report": None if trained.report is None else trained.report.to_json(),
             }
@@ -67,6 +72,9 @@ def show_trained(trained: "Trained", *, as_json: bool) -> None:
         return
     if trained.report is not None:
         typer.echo(str(trained.report))
+        for stage, amount in trained.data.items():
+            if amount.partial:
+                typer.echo(f"stage {stage} ran on {amount}")
     note(f"{trained.folder}: trained in {trained.seconds / 60:.1f} minutes, see its README.md")
 
 

@@ -1,9 +1,10 @@
 """Floor 1: files and benchmark sets to validated rows."""
 
 from tertium.data.benchmarks import DATASETS, Dataset, Loaded, find_folder, load
+from tertium.data.check import Check, check_file
 from tertium.data.overlap import pair_key, pair_keys, parse_spec
 from tertium.data.problems import DataError, Problem
-from tertium.data.readers import KINDS, Check, check_file, iter_rows, iter_texts, read_rows
+from tertium.data.readers import KINDS, iter_rows, iter_texts, read_rows
 from tertium.data.rows import (
     ConditionalPair,
     GradedPair,

@@ -37,10 +37,14 @@ class Dataset:
         name: as the literature calls it.
         row_type: what its rows are.
         files: the file in a flat folder for each form of the text that there is.
-        rows: how many rows each split is known to have.
+        rows: how many rows each split has, as its authors publish it.
         licence: terms of its text and labels, in short.
         split_column: whether its file holds all splits, told apart by a column.
+        public: the whole set under the name that it is distributed by, read where it is there,
+            and whether that file has a split column.
         scale: lowest and highest score.
+        corpus: whether it is there to learn from: a part of it will do, and a recipe says how
+            much it needs.
         hub: where else its splits are; the first source that has a split is asked.
     """
 
@@ -50,7 +54,9 @@ class Dataset:
     rows: dict[str, int]
     licence: str
     split_column: bool = False
+    public: tuple[str, bool] | None = None
     scale: Scale | None = None
+    corpus: bool = False
     hub: tuple[HubSource, ...] = ()
 
 
@@ -80,7 +86,12 @@ class Loaded:
 
 
 def load(
-    name: str, *, split: str = "test", folder: Path | None = None, text: TextForm = "senteval"
+    name: str,
+    *,
+    split: str = "test",
+    folder: Path | None = None,
+    text: TextForm = "senteval",
+    check_rows: bool = True,
 ) -> Loaded:
     """Read one split of a benchmark set.
 
@@ -90,6 +101,7 @@ def load(
         folder: where the files are; default: see ``find_folder``.
         text: tokenised and lower-cased as SentEval has it, or raw. Sets that exist in one form
             only come in that form.
+        check_rows: warn about another number of rows than published; never done for a corpus.
 
     Raises:
         TertiumError: no such set or split, or it is nowhere to be found.
@@ -105,7 +117,7 @@ def load(
     loaded = _from_folder(dataset, split, text, found) if found else None
     loaded = loaded or _from_hub(dataset, split, text, found)
     expected = dataset.rows.get(loaded.split)
-    if len(loaded.rows) != expected:
+    if check_rows and not dataset.corpus and len(loaded.rows) != expected:
         _warn(
             f"{name} {loaded.split}: {len(loaded.rows):,} rows in {loaded.source}, "
             f"but {expected:,} are expected. Scores do not compare with published ones."
@@ -139,8 +151,11 @@ def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> 
     form = text if text in dataset.files else next(iter(dataset.files))
     encrypted = dataset.name == "C-STS"
     file = csts.find_file(folder, split) if encrypted else folder / dataset.files[form]
+    has_splits = dataset.split_column
+    if dataset.public is not None and (folder / dataset.public[0]).is_file():
+        file, has_splits = folder / dataset.public[0], dataset.public[1]
     if file and file.is_file():
-        wanted = split if dataset.split_column and split != "all" else None
+        wanted = split if has_splits and split != "all" else None
         rows = read_rows(file, dataset.row_type, split=wanted, scale=dataset.scale)
         return _loaded(dataset, split, form, rows, source=str(file), sha256=sha256(file))
     files = senteval.find_files(folder, dataset.name, split) if form == "senteval" else ()
@@ -269,8 +284,10 @@ _SETS = (
         name="NLI",
         row_type=NliPair,
         files={"raw": "nli_pairs.tsv.gz"},
-        rows={"train": 55816},
+        public=("AllNLI.tsv.gz", True),
+        rows={"train": 942_069},  # SNLI 549,367 and MNLI 392,702, without pairs lacking a label
         licence=_NLI,
+        corpus=True,
         hub=(
             HubSource(
                 "sentence-transformers/all-nli",
@@ -284,16 +301,20 @@ _SETS = (
         name="NLI-triplets",
         row_type=Triplet,
         files={"raw": "nli_triplets.tsv.gz"},
-        rows={"train": 12078},
+        public=("nli_for_simcse.csv", False),
+        rows={"train": 275_601},
         licence=_NLI,
+        corpus=True,
         hub=(HubSource("sentence-transformers/all-nli", {"train": "train"}, config="triplet"),),
     ),
     Dataset(
         name="wiki",
         row_type=Sentence,
         files={"raw": "wiki_sentences.txt.gz"},
-        rows={"train": 58674},
+        public=("wiki1m_for_simcse.txt", False),
+        rows={"train": 1_000_000},
         licence="Wikipedia text, CC BY-SA",
+        corpus=True,
         hub=(HubSource("sentence-transformers/wiki1m-for-simcse", {"train": "train"}),),
     ),
     Dataset(

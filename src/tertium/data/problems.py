@@ -51,8 +51,16 @@ class DataError(TertiumError):
         problems: what was found before reading stopped; ``check_file`` finds all of them.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], *, column: str | None = None) -> None:
+        """Say the first problem, and the command that lists all of them.
+
+        Args:
+            problems: at least one.
+            column: the one that was asked for by name, if any.
+        """
         self.problems = tuple(problems)
         first, more = self.problems[0], len(self.problems) - 1
         also = f" (and {more} more)" if more else ""
-        super().__init__(f"{first}{also}. Run: tertium data check {shlex.quote(first.file)}")
+        command = ["tertium", "data", "check", first.file]
+        command += [] if column is None else ["--column", column]
+        super().__init__(f"{first}{also}. Run: {shlex.join(command)}")

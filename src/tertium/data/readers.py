@@ -1,7 +1,6 @@
 """Records to validated rows; a bad one raises, and ``check_file`` lists them all."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,20 +22,19 @@ from tertium.data.rows import (
     Triplet,
 )
 from tertium.data.tables import Record, ending, header_line, scan
-from tertium.errors import unknown_name
 
 __all__ = [
     "KINDS",
-    "Check",
     "Scale",
-    "check_file",
     "detect_kind",
+    "is_number",
     "iter_rows",
     "iter_texts",
     "read_rows",
     "rows_of",
     "scan_rows",
     "scan_texts",
+    "validated",
 ]
 
 Scale = tuple[float, float]
@@ -59,21 +57,6 @@ _REMEDIES = {
     "string_unicode": "not valid Unicode text; remove the lone surrogate",
     "literal_error": "write entailment, neutral or contradiction",
 }
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a whole file holds.
-
-    Attributes:
-        kind: a key of ``KINDS``, given or detected; None when nothing told it.
-        rows: how many rows are good.
-        problems: all that is wrong, in the order of the file.
-    """
-
-    kind: str | None
-    rows: int
-    problems: tuple[Problem, ...]
 
 
 def iter_rows(
@@ -117,7 +100,7 @@ def rows_of(
         header: the line that names the columns, if one line does for all.
         scale: lowest and highest score allowed.
     """
-    for item in _validated(items, row_type, file=str(file), header=header, scale=scale):
+    for item in validated(items, row_type, file=str(file), header=header, scale=scale):
         if isinstance(item, Problem):
             raise DataError([item])
         yield item[1]
@@ -125,7 +108,7 @@ def rows_of(
 
 def scan_rows(path: Path, row_type: type[RowT]) -> Iterator[tuple[int, RowT] | Problem]:
     """Rows of a file, each with its line, and in their places what is wrong with the others."""
-    return _validated(scan(path), row_type, file=str(path), header=header_line(path))
+    return validated(scan(path), row_type, file=str(path), header=header_line(path))
 
 
 def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
@@ -139,7 +122,7 @@ def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
     """
     for item in scan_texts(path, column=column):
         if isinstance(item, Problem):
-            raise DataError([item])
+            raise DataError([item], column=column)
         yield item[1]
 
 
@@ -164,34 +147,8 @@ def scan_texts(path: Path, *, column: str | None = None) -> Iterator[tuple[int, 
         remedy = f"needs text in column {' or '.join(wanted)}; found: {', '.join(values)}"
         problem = Problem(str(path), line, name or wanted[0], value, remedy)
         if name is None and header is not None:
-            raise DataError([problem])
+            raise DataError([problem], column=column)
         yield problem
-
-
-def check_file(path: Path, *, kind: str | None = None) -> Check:
-    """Read a whole file and list everything that is wrong with it.
-
-    Args:
-        path: file in one of the formats of ``tertium.data.tables``.
-        kind: a key of ``KINDS``; default: told from the columns and the first row.
-
-    Raises:
-        TertiumError: there is no such file, or no such format or kind.
-    """
-    if kind is not None and kind not in KINDS:
-        raise unknown_name("kind of file", kind, KINDS)
-    rows, problems = 0, list[Problem]()
-    try:
-        kind = kind or detect_kind(path)
-        items = scan(path)
-        for item in _validated(items, KINDS[kind], file=str(path), header=header_line(path)):
-            if isinstance(item, Problem):
-                problems.append(item)
-            else:
-                rows += 1
-    except DataError as error:
-        problems.extend(error.problems)
-    return Check(kind, rows, tuple(problems))
 
 
 def detect_kind(path: Path) -> str:
@@ -229,10 +186,11 @@ def _kind_of_pair(columns: dict[str, Any]) -> str:
         return "nli"
     if name is None:
         return "pairs"
-    return "labelled-pairs" if name == "label" and not _is_number(value) else "graded"
+    return "labelled-pairs" if name == "label" and not is_number(value) else "graded"
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a value is written as a number."""
     try:
         float(text)
     except ValueError:
@@ -259,7 +217,7 @@ def _in_split(
         raise DataError([Problem(str(path), 0, "split", split, remedy)])
 
 
-def _validated(
+def validated(
     items: Iterable[Record | Problem],
     row_type: type[RowT],
     *,
@@ -267,6 +225,7 @@ def _validated(
     header: int | None,
     scale: Scale | None = None,
 ) -> Iterator[tuple[int, RowT] | Problem]:
+    """Rows with their lines and, in their places, what is wrong with the others."""
     header_seen = header is None
     for item in items:
         if isinstance(item, Problem):

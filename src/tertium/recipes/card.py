@@ -1,6 +1,6 @@
 """The model card: recipe, data, licences, figures and the command that makes them again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import yaml
 
 from tertium.evaluation import Report
 from tertium.files import atomic_path
+from tertium.recipes.amounts import Amount
 from tertium.recipes.schema import Recipe
 
 __all__ = ["write_card"]
@@ -22,6 +23,7 @@ def write_card(
     seconds: float,
     command: str | None,
     licences: Collection[str],
+    amounts: Mapping[str, Amount],
     chosen_on: Collection[str] = (),
 ) -> None:
     """Write ``README.md`` (and ``report.json``) into a model folder.
@@ -34,6 +36,7 @@ def write_card(
         seconds: wall time of training.
         command: that made the model.
         licences: terms of the data.
+        amounts: how much data each stage ran on.
         chosen_on: what chose the checkpoint, stage by stage.
     """
     front = {"library_name": "sentence-transformers", "tags": ["sentence-similarity", "tertium"]}
@@ -61,6 +64,8 @@ def write_card(
         "",
         *(f"- {source}" for source in sources),
         *(f"- embeddings of {' + '.join(names)}" for names in teachers),
+        "",
+        *(f"Stage `{name}` ran on {amount}." for name, amount in amounts.items()),
         "",
         "Terms of the data: " + "; ".join(sorted(licences)) + ".",
         *(f"Checkpoint chosen on {name}." for name in dict.fromkeys(chosen_on)),

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
+from tertium.data.overlap import pair_key
 from tertium.data.problems import DataError, Problem
 from tertium.data.readers import iter_rows, iter_texts
 from tertium.data.rows import (
@@ -27,6 +28,7 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.inference import Ensemble
 from tertium.inference.combine import combine
 from tertium.manifest import TrainingData
+from tertium.recipes.amounts import Amount
 from tertium.recipes.schema import DataSpec, LabelSpec, SourceSpec, StageSpec
 from tertium.training import Examples
 
@@ -34,6 +36,7 @@ __all__ = ["StageData", "load_examples"]
 
 T = TypeVar("T")
 _Labelled = GradedPair | LabelledPair | NliPair
+_Found = tuple[list[tuple[str, ...]], tuple[str, ...], list[int]]  # examples, terms, rows of each
 _MOST_HELD_OUT = 512
 _LEAST_HELD_OUT = 8
 
@@ -47,7 +50,9 @@ class StageData:
         labels: the scale of graded pairs.
         seen: for the manifest.
         licences: terms of the data.
+        amount: how much data that is, of how much.
         held_out: texts that choose the checkpoint, where labels are not to be had.
+        held_out_pairs: graded pairs that choose it, where STS-B is not to be had.
         teacher: whose vectors of the texts are learned.
     """
 
@@ -55,7 +60,9 @@ class StageData:
     labels: OrderedLabels | None
     seen: tuple[TrainingData, ...]
     licences: tuple[str, ...]
+    amount: Amount
     held_out: tuple[str, ...] = ()
+    held_out_pairs: tuple[tuple[str, str, float], ...] = ()
     teacher: Ensemble | None = None
 
     @property
@@ -68,14 +75,16 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
     """All sources' examples, as the stage's kind of data needs them."""
     spec = stage.data
     if spec.kind == "graded" and spec.labels is not None:
-        return _graded(spec, spec.labels, folder)
-    texts, licences = _texts(spec, folder) if spec.kind == "texts" else _triplets(spec, folder)
+        return _graded(stage, spec.labels, folder)
+    read = _texts if spec.kind == "texts" else _triplets
+    texts, licences, found = read(spec, folder)
     if spec.subset == "by-seed" and spec.limit is not None:
         texts = _hashed_subset(texts, spec.limit, seed=stage.train.seed)
     else:
         texts = _limited(texts, spec.limit)
+    amount = Amount.count(spec, found, kept=len(texts))
     held_out: tuple[str, ...] = ()
-    if stage.select is not None and stage.select.task == "held-out":
+    if _holds_out(stage):
         texts, held_out = _hold_out(texts)
     needed = 1 if stage.teacher is not None else stage.train.batch_size  # texts that never meet
     if len(texts) < needed:
@@ -86,7 +95,9 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
     teacher, seen = _teacher(stage), _seen(spec)
     if teacher is not None:
         seen = (*seen, *teacher.training_data)  # what the teacher knows, the student learns
-    return StageData(Examples(texts), None, seen, licences, held_out, teacher)
+    return StageData(
+        Examples(texts), None, seen, licences, amount, held_out=held_out, teacher=teacher
+    )
 
 
 def _teacher(stage: StageSpec) -> Ensemble | None:
@@ -103,39 +114,60 @@ def _seen(spec: DataSpec) -> tuple[TrainingData, ...]:
     )
 
 
-def _graded(spec: DataSpec, scale: LabelSpec, folder: Path | None) -> StageData:
+def _graded(stage: StageSpec, scale: LabelSpec, folder: Path | None) -> StageData:
     """Pairs with their labels on the recipe's scale."""
-    labels = scale.build()
+    spec, labels = stage.data, scale.build()
     pairs: list[tuple[str, str, float]] = []
     licences: list[str] = []
+    counts: list[int] = []
     for source in spec.sources:
-        found, licence = _read(source, labels, folder)
-        pairs += _shuffled(found)[: source.limit] if source.limit is not None else found
+        found, licence = _read(source, spec, labels, folder)
+        pairs += _taken(found, source)
         licences.append(licence)
+        counts.append(len(found))
     pairs = _limited(pairs, spec.limit)
+    amount = Amount.count(spec, counts, kept=len(pairs))
+    held_out: tuple[tuple[str, str, float], ...] = ()
+    if _holds_out(stage):
+        pairs, held_out = _hold_out_pairs(pairs)
     values = [labels.rounded(value) if scale.round else value for _, _, value in pairs]
     if len(set(values)) < 2:
         raise TertiumError(
             f"All {len(values)} labels are equal: there is nothing to learn. Check the labels."
         )
     examples = Examples([pair[:2] for pair in pairs], values)
-    return StageData(examples, labels, _seen(spec), tuple(licences))
+    return StageData(
+        examples, labels, _seen(spec), tuple(licences), amount, held_out_pairs=held_out
+    )
 
 
-def _texts(spec: DataSpec, folder: Path | None) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+def _texts(spec: DataSpec, folder: Path | None) -> _Found:
     """Different texts, without blank ones; what is left out is counted."""
     texts: list[str] = []
     licences: list[str] = []
+    counts: list[int] = []
     for source in spec.sources:
         if source.name is None:
             path = Path(str(source.file))
             found, licence = _different(_own(source, path), path), "the user's own"
         else:
-            data = benchmarks.load(source.name, split=source.split, folder=folder, text=source.text)
+            data = _benchmark(source, spec, folder)
             found, licence = _sentences(data.rows, source.name), data.licence
-        texts += _shuffled(found)[: source.limit] if source.limit is not None else found
+        counts.append(len(found))
+        texts += _taken(list(dict.fromkeys(found)), source)
         licences.append(licence)
-    return [(text,) for text in dict.fromkeys(texts)], tuple(licences)
+    return [(text,) for text in dict.fromkeys(texts)], tuple(licences), counts
+
+
+def _benchmark(source: SourceSpec, spec: DataSpec, folder: Path | None) -> benchmarks.Loaded:
+    """A benchmark set; where the recipe says how much it needs, that is what is compared."""
+    return benchmarks.load(
+        str(source.name),
+        split=source.split,
+        folder=folder,
+        text=source.text,
+        check_rows=spec.published is None,
+    )
 
 
 def _own(source: SourceSpec, path: Path) -> Iterable[str]:
@@ -171,25 +203,33 @@ def _sentences(rows: Iterable[Row], name: str) -> list[str]:
             texts += [row.sentence1, row.sentence2]
         else:
             raise TertiumError(f"{name} holds {type(row).__name__} rows, not single texts.")
-    return list(dict.fromkeys(texts))
+    return texts
 
 
-def _triplets(spec: DataSpec, folder: Path | None) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+def _triplets(spec: DataSpec, folder: Path | None) -> _Found:
     rows: list[tuple[str, ...]] = []
     licences: list[str] = []
+    counts: list[int] = []
     for source in spec.sources:
         if source.name is None:
             found: list[Row] = [*iter_rows(Path(str(source.file)), Triplet)]
             licence = "the user's own"
         else:
-            data = benchmarks.load(source.name, split=source.split, folder=folder, text=source.text)
+            data = _benchmark(source, spec, folder)
             found, licence = list(data.rows), data.licence
         if not all(isinstance(row, Triplet) for row in found):
             raise TertiumError(f"{source.name} holds {type(found[0]).__name__} rows, not triplets.")
-        texts = [(r.anchor, r.positive, r.hard_negative) for r in found if isinstance(r, Triplet)]
-        rows += _shuffled(texts)[: source.limit] if source.limit is not None else texts
+        texts: list[tuple[str, ...]] = [
+            (r.anchor, r.positive, r.hard_negative) for r in found if isinstance(r, Triplet)
+        ]
+        rows += _taken(texts, source)
         licences.append(licence)
-    return rows, tuple(licences)
+        counts.append(len(texts))
+    return rows, tuple(licences), counts
+
+
+def _holds_out(stage: StageSpec) -> bool:
+    return stage.select is not None and stage.select.task == "held-out"
 
 
 def _hold_out(
@@ -201,6 +241,23 @@ def _hold_out(
         return texts, ()
     mixed = _shuffled(texts)
     return mixed[count:], tuple(text for (text,) in mixed[:count])
+
+
+def _hold_out_pairs(
+    pairs: list[tuple[str, str, float]],
+) -> tuple[list[tuple[str, str, float]], tuple[tuple[str, str, float], ...]]:
+    """As ``_hold_out``, of graded pairs; all rows of a pair stay on one side."""
+    keys = [pair_key(first, second) for first, second, _ in pairs]
+    different = _shuffled(list(dict.fromkeys(keys)))
+    chosen = frozenset(different[: min(len(different) // 10, _MOST_HELD_OUT)])
+    held_out = tuple(pair for pair, key in zip(pairs, keys, strict=True) if key in chosen)
+    if len(chosen) < _LEAST_HELD_OUT or len({grade for *_, grade in held_out}) < 2:
+        return pairs, ()
+    return [pair for pair, key in zip(pairs, keys, strict=True) if key not in chosen], held_out
+
+
+def _taken(items: list[T], source: SourceSpec) -> list[T]:
+    return items if source.limit is None else _shuffled(items)[: source.limit]
 
 
 def _shuffled(items: list[T]) -> list[T]:
@@ -228,7 +285,7 @@ def _limited(items: list[T], limit: int | None) -> list[T]:
 
 
 def _read(
-    source: SourceSpec, labels: OrderedLabels, folder: Path | None
+    source: SourceSpec, spec: DataSpec, labels: OrderedLabels, folder: Path | None
 ) -> tuple[list[tuple[str, str, float]], str]:
     if source.name is None:
         path = Path(str(source.file))
@@ -237,7 +294,7 @@ def _read(
         rows: list[_Labelled] = [*iter_rows(path, own)]
         _check_labels(path, rows, labels)
         return [(r.sentence1, r.sentence2, _value(r, labels, None)) for r in rows], "the user's own"
-    data = benchmarks.load(source.name, split=source.split, folder=folder, text=source.text)
+    data = _benchmark(source, spec, folder)
     row_type: type[_Labelled] = GradedPair if labels.names is None else NliPair
     if not isinstance(data.rows[0], row_type):
         raise TertiumError(

@@ -184,6 +184,7 @@ class DataSpec(_Spec):
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
     labels: LabelSpec | None = None
     limit: int | None = Field(None, ge=2)
+    published: int | None = Field(None, ge=1)  # how many examples the paper trained on
     subset: Literal["fixed", "by-seed"] = "fixed"  # which examples a limit keeps
     folds: FoldSpec | None = None
 
@@ -395,8 +396,9 @@ class StageSpec(_Spec):
                 raise ValueError(f"{objective.kind} learns from graded pairs, not {self.data.kind}")
         if self.views and self.data.kind != "texts":
             raise ValueError(f"views are made of single texts, and the data are {self.data.kind}")
-        if self.select is not None and self.select.task == "held-out" and self.data.kind != "texts":
-            raise ValueError("select held-out holds out single texts")
+        held_out = self.select is not None and self.select.task == "held-out"
+        if held_out and self.data.kind == "triplets":
+            raise ValueError("select held-out holds out texts or graded pairs, not triplets")
         if self.momentum is not None and not {"info_nce", "nt_xent"} & set(kinds):
             raise ValueError("momentum fills a queue of negatives: it needs info_nce or nt_xent")
         if "attention_mi" in kinds and self.data.kind != "texts":

@@ -1,4 +1,4 @@
-"""The figure that chooses the checkpoint: STS-B's development part, or text without labels."""
+"""The figure that chooses the checkpoint: STS-B's development part, or data that are held out."""
 
 import random
 import warnings
@@ -26,16 +26,18 @@ _SAMPLE = 512
 
 
 def resolve_selection(stage: StageSpec, *, folder: Path | None) -> StageSpec:
-    """The stage with a selection that can be had: without STS-B, texts are held out."""
-    select = stage.select
-    if select is None or select.task != "STS-B" or stage.data.kind != "texts":
+    """The stage with a selection that can be had: without STS-B, part of the data is held out."""
+    select, kind = stage.select, stage.data.kind
+    if select is None or select.task != "STS-B" or kind not in ("texts", "graded"):
         return stage
     try:
         benchmarks.load(select.task, split=select.split, folder=folder, text=select.text)
     except TertiumError:
+        instead = "texts that are held out choose it, without labels"
+        if kind == "graded":
+            instead = "a tenth of the pairs is held out and chooses it"
         warnings.warn(
-            "STS-B is not here to choose the checkpoint: texts that are held out choose it, "
-            "without labels.",
+            f"STS-B is not here to choose the checkpoint: {instead}.",
             TertiumWarning,
             stacklevel=2,
         )
@@ -45,28 +47,28 @@ def resolve_selection(stage: StageSpec, *, folder: Path | None) -> StageSpec:
 
 
 def build_selection(
-    spec: SelectSpec, encoder: Encoder, *, folder: Path | None, held_out: Sequence[str] = ()
+    spec: SelectSpec,
+    encoder: Encoder,
+    *,
+    folder: Path | None,
+    held_out: Sequence[str] = (),
+    held_out_pairs: Sequence[tuple[str, str, float]] = (),
 ) -> Callable[[], Measurement] | None:
-    """What measures the encoder during training; None where too few texts could be held out."""
+    """What measures the encoder during training; None where too little could be held out."""
     if spec.task == "held-out":
+        if held_out_pairs:
+            return _by_grade(encoder, held_out_pairs)
         if held_out:
             return _label_free(encoder, held_out)
         warnings.warn(
-            "There are too few texts to hold any out: no checkpoint is chosen, the last is kept.",
+            "There are too few examples to hold any out: no checkpoint is chosen, the last is "
+            "kept.",
             TertiumWarning,
             stacklevel=2,
         )
         return None
     data = benchmarks.load(spec.task, split=spec.split, folder=folder, text=spec.text)
-    texts = [text for row in data.rows for text in (row.sentence1, row.sentence2)]
-    gold = np.array([row.score for row in data.rows])
-
-    def select() -> Measurement:
-        rows = _quietly(encoder, texts)
-        score = 100 * spearman(gold, cosines(rows[0::2].numpy(), rows[1::2].numpy()))
-        return measure(score, rows[:_SAMPLE])
-
-    return select
+    return _by_grade(encoder, [(row.sentence1, row.sentence2, row.score) for row in data.rows])
 
 
 def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
@@ -86,6 +88,20 @@ def _quietly(encoder: Encoder, texts: Sequence[str]) -> Tensor:
     return encoder.encode(
         list(texts), output="torch", progress=False, truncation=Truncation()
     ).cpu()
+
+
+def _by_grade(
+    encoder: Encoder, pairs: Sequence[tuple[str, str, float]]
+) -> Callable[[], Measurement]:
+    texts = [text for first, second, _ in pairs for text in (first, second)]
+    gold = np.array([grade for *_, grade in pairs])
+
+    def select() -> Measurement:
+        rows = _quietly(encoder, texts)
+        score = 100 * spearman(gold, cosines(rows[0::2].numpy(), rows[1::2].numpy()))
+        return measure(score, rows[:_SAMPLE])
+
+    return select
 
 
 def _label_free(encoder: Encoder, texts: Sequence[str]) -> Callable[[], Measurement]:

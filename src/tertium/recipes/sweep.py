@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
+from tertium.recipes.amounts import Amount
 from tertium.recipes.files import RecipeError, read_recipe
 
 __all__ = ["Sweep", "SweepTable", "Variant", "read_sweep", "run_all", "run_sweep", "sweep_names"]
@@ -81,11 +82,19 @@ class Sweep(BaseModel):
 
 @dataclass(frozen=True)
 class SweepTable:
-    """Mean and standard deviation over seeds, by variant."""
+    """Mean and standard deviation over seeds, by variant.
+
+    Attributes:
+        summary: of the sweep.
+        seeds: of every variant.
+        scores: by variant and seed, every figure.
+        data: by variant, what its stages ran on, where that is less than was published.
+    """
 
     summary: str
     seeds: tuple[int, ...]
-    scores: dict[str, dict[int, dict[str, float | None]]]  # variant, seed, figure
+    scores: dict[str, dict[int, dict[str, float | None]]]
+    data: dict[str, str] = field(default_factory=dict)
 
     def rows(self) -> list[list[str]]:
         """Header and one row per variant."""
@@ -99,6 +108,7 @@ class SweepTable:
             "runs",
             *(part for title in titles for part in (title, "sd")),
             "minutes",
+            *(["data"] if self.data else []),
         ]
         rows = [header]
         for variant, runs in self.scores.items():
@@ -106,12 +116,18 @@ class SweepTable:
             for figure in names:
                 row += _mean_sd([run.get(figure) for run in runs.values()])
             seconds = [run["seconds"] or 0.0 for run in runs.values()]
-            rows.append([*row, f"{fmean(seconds) / 60:.1f}" if seconds else ""])
+            row.append(f"{fmean(seconds) / 60:.1f}" if seconds else "")
+            rows.append([*row, self.data.get(variant, "")] if self.data else row)
         return rows
 
     def to_json(self) -> dict[str, Any]:
         """Every run's figures, by variant and seed."""
-        return {"summary": self.summary, "seeds": list(self.seeds), "runs": self.scores}
+        return {
+            "summary": self.summary,
+            "seeds": list(self.seeds),
+            "runs": self.scores,
+            "data": self.data,
+        }
 
     def __str__(self) -> str:
         header, *rows = self.rows()
@@ -128,7 +144,7 @@ def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         if name not in sweep_names():
-            raise unknown_name("sweep", name, sweep_names())
+            raise unknown_name("sweep", name, sweep_names(), remedy="Run: tertium recipes")
         path = _FOLDER / f"sweep-{name}.yaml"
     if not path.is_file():
         raise RecipeError(f"{path}: no such sweep file.")
@@ -155,6 +171,7 @@ def run_sweep(
     data: Path | None = None,
     jobs: int = 1,
     keep_models: bool = False,
+    strict_data: bool = False,
     overrides: Sequence[str] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> SweepTable:
@@ -167,10 +184,19 @@ def run_sweep(
         data: benchmark folder.
         jobs: runs at a time; each gets its share of the cores.
         keep_models: keep weights; figures, recipes and logs are always kept.
+        strict_data: a run with less data than its recipe asks for fails.
         say: hears what happens.
     """
     found = read_sweep(name, overrides=overrides)
-    table = run_all(found, output, data=data, jobs=jobs, keep_models=keep_models, say=say)
+    table = run_all(
+        found,
+        output,
+        data=data,
+        jobs=jobs,
+        keep_models=keep_models,
+        strict_data=strict_data,
+        say=say,
+    )
     with atomic_path(output / "table.md") as temporary:
         temporary.write_text(str(table) + "\n", encoding="utf-8")
     return table
@@ -183,6 +209,7 @@ def run_all(
     data: Path | None,
     jobs: int,
     keep_models: bool = False,
+    strict_data: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> SweepTable:
     """Run what is not finished yet of a checked sweep; arguments as :func:`run_sweep`.
@@ -194,7 +221,9 @@ def run_all(
     open_runs = [run for run in runs if not _finished(run[2])]
     say(f"{len(runs)} runs, {len(runs) - len(open_runs)} of them finished before")
     start = time.monotonic()
-    one_run = partial(_run, sweep, data=data, jobs=jobs, keep_models=keep_models)
+    one_run = partial(
+        _run, sweep, data=data, jobs=jobs, keep_models=keep_models, strict_data=strict_data
+    )
     with ThreadPoolExecutor(jobs) as pool:
         work = {
             pool.submit(_claim, run[2], partial(one_run, *run), wait=False): run
@@ -221,9 +250,13 @@ def run_all(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     scores: dict[str, dict[int, dict[str, float | None]]] = {}
+    partial_data: dict[str, str] = {}
     for variant, seed, folder in runs:
         scores.setdefault(variant.name, {})[seed] = _figures(folder)
-    return SweepTable(sweep.summary, sweep.seeds, scores)
+        less = _partial_data(folder)
+        if less:
+            partial_data[variant.name] = less
+    return SweepTable(sweep.summary, sweep.seeds, scores, partial_data)
 
 
 def _runs(sweep: Sweep, output: Path) -> Iterator[tuple[Variant, int, Path]]:
@@ -253,6 +286,7 @@ def _run(
     data: Path | None,
     jobs: int,
     keep_models: bool,
+    strict_data: bool,
 ) -> None:
     """One ``tertium train`` in a process of its own, resumed if it was begun."""
     command = [sys.executable, "-m", "tertium", "train", variant.recipe or sweep.recipe]
@@ -260,6 +294,7 @@ def _run(
     command += [part for setting in (*sweep.set, *variant.set) for part in ("--set", setting)]
     command += ["--resume"] if (folder / "run" / "recipe.yaml").exists() else []
     command += ["--data", str(data)] if data is not None else []
+    command += ["--strict-data"] if strict_data else []
     threads = str(max((os.cpu_count() or 1) // jobs, 1))
     with (folder / "output.log").open("w") as log:
         done = subprocess.run(
@@ -300,6 +335,14 @@ def _figures(folder: Path) -> dict[str, float | None]:
     seconds = float((folder / "run" / "seconds.txt").read_text())
     tasks = {task: values["spearman"] for task, values in sts["tasks"].items()}
     return {"average": sts["average"], "leak_free": clean, "seconds": seconds, **tasks}
+
+
+def _partial_data(folder: Path) -> str:
+    """What a run's stages ran on, where that is less than was published or asked for."""
+    record = folder / "run" / "data.json"
+    stages = json.loads(record.read_text()) if record.exists() else {}
+    amounts = [Amount(**stage["amount"]) for stage in stages.values() if "amount" in stage]
+    return "; ".join(dict.fromkeys(str(amount) for amount in amounts if amount.partial))
 
 
 def _conditional_figures(folder: Path, csts: dict[str, Any]) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,12 +20,13 @@ from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import apply_adapter, extract_adapter
 from tertium.encoders.bfloat16 import check_bfloat16
-from tertium.errors import TertiumError, require
+from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
 from tertium.files import atomic_path
 from tertium.heads import ConditionalHead, PairHead
 from tertium.inference import ConditionalScorer, PairScorer, load
 from tertium.manifest import TrainingData
+from tertium.recipes.amounts import Amount
 from tertium.recipes.build import build_encoder, build_module, build_schedule, stage_encoder
 from tertium.recipes.card import write_card
 from tertium.recipes.conditional import conditional_head, halve, has_csts, triple_selection
@@ -55,6 +57,7 @@ class Trained:
         report: its STS evaluation, or None without benchmark data.
         seconds: wall time of training.
         log: every stage's log entries.
+        data: how much data each stage ran on.
         leads: whether this process wrote the model, where a launcher started several.
     """
 
@@ -62,6 +65,7 @@ class Trained:
     report: Report | None
     seconds: float
     log: dict[str, list[dict[str, float]]]
+    data: dict[str, Amount]
     leads: bool = True
 
 
@@ -75,6 +79,7 @@ def train(
     overrides: Sequence[str] = (),
     command: str | None = None,
     evaluate_after: bool = True,
+    strict_data: bool = False,
     progress: bool | None = None,
 ) -> Trained:
     """Train a recipe into ``output``.
@@ -88,6 +93,8 @@ def train(
         overrides: ``a.b=c`` settings.
         command: named in the card.
         evaluate_after: measure STS at the end, where benchmark data are found.
+        strict_data: less data than the recipe was published with, or than a limit asks for, is an
+            error instead of a warning.
         progress: show bars; by default on a terminal.
     """
     require("train", purpose="Training", packages=("accelerate",))
@@ -102,6 +109,8 @@ def train(
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
     prepared = [_load(stage, folder) for stage in plan]
+    amounts = {stage.name: material.amount for stage, material in zip(plan, prepared, strict=True)}
+    _check_amounts(recipe, amounts, strict=strict_data)
     encoder = build_encoder(checked.encoder)
     if encoder.device.type == "cpu" and any(stage.train.precision == "bf16" for stage in plan):
         check_bfloat16(remedy="train with precision float32")  # before torch computes anything
@@ -109,7 +118,13 @@ def train(
     selections = [
         None
         if stage.select is None or stage.data.kind == "conditional"  # that one knows its head
-        else build_selection(stage.select, each, folder=folder, held_out=material.held_out)
+        else build_selection(
+            stage.select,
+            each,
+            folder=folder,
+            held_out=material.held_out,
+            held_out_pairs=material.held_out_pairs,
+        )
         for stage, each, material in zip(plan, trained, prepared, strict=True)
     ]
     for stage, material in zip(plan, prepared, strict=True):
@@ -140,7 +155,7 @@ def train(
         _spent(run, time.perf_counter() - start)
         raise
     if not _leads():
-        return Trained(output, None, time.perf_counter() - start, log, leads=False)
+        return Trained(output, None, time.perf_counter() - start, log, amounts, leads=False)
     seen = _seen(plan, prepared)
     encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
     _save(checked, encoder, heads.get(plan[-1].name), prepared[-1].labels, output)
@@ -159,7 +174,12 @@ def train(
         seconds=seconds,
         command=command,
         licences=licences,
-        chosen_on=[name for stage in plan for name in _chosen_on(stage)],
+        amounts=amounts,
+        chosen_on=[
+            name
+            for stage, material in zip(plan, prepared, strict=True)
+            for name in _chosen_on(stage, material)
+        ],
     )
     for number, stage in enumerate(checked.stages):
         stage_folder = run / f"{number}-{stage.name}"
@@ -167,13 +187,27 @@ def train(
             shutil.rmtree(checkpoint)
         for file in teacher_files(stage_folder):
             file.unlink()
-    return Trained(output, report, seconds, log)
+    return Trained(output, report, seconds, log, amounts)
 
 
 def _load(stage: StageSpec, folder: Path | None) -> StageData:
     if stage.data.kind == "conditional":
         return load_triples(stage, folder=folder)
     return load_examples(stage, folder=folder)
+
+
+def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> None:
+    """Say once, before anything is trained, that there is less data than the recipe asks for."""
+    short = [f"{amount} in stage {name}" for name, amount in amounts.items() if amount.short]
+    if not short:
+        return
+    found = f"{recipe} finds less data than it asks for: {', '.join(short)}."
+    if strict:
+        raise TertiumError(f"{found} Put the whole set into the data folder, or set data.limit.")
+    if _leads():
+        warnings.warn(
+            f"{found} Its scores do not compare with published ones.", TertiumWarning, stacklevel=3
+        )
 
 
 def _suite(stage: StageSpec, folder: Path | None) -> str | None:
@@ -185,7 +219,7 @@ def _suite(stage: StageSpec, folder: Path | None) -> str | None:
     return "csts" if has_csts(folder) else None
 
 
-def _chosen_on(stage: StageSpec) -> list[str]:
+def _chosen_on(stage: StageSpec, material: StageData) -> list[str]:
     """What chose the stage's checkpoint, for the card."""
     select, folds = stage.select, stage.data.folds
     if select is None:
@@ -194,7 +228,9 @@ def _chosen_on(stage: StageSpec) -> list[str]:
         return [f"{select.task} ({select.split})"]
     if folds is not None:
         return [f"fold {folds.held_out} of {folds.count}, cut by sentence pair and not trained on"]
-    return ["held-out texts, without labels"]
+    if material.held_out_pairs:
+        return [f"{len(material.held_out_pairs):,} graded pairs, held out and not trained on"]
+    return ["held-out texts, without labels"] if material.held_out else []
 
 
 def _check_run(run: Path, content: dict[str, Any], *, resume: bool) -> None:
@@ -216,7 +252,11 @@ def _record(run: Path, content: dict[str, Any]) -> None:
 def _record_data(run: Path, plan: Sequence[StageSpec], prepared: Sequence[StageData]) -> None:
     """What each stage learns from: how many examples, and their fingerprint."""
     found = {
-        stage.name: {"examples": len(material.examples), "sha256": material.digest}
+        stage.name: {
+            "examples": len(material.examples),
+            "sha256": material.digest,
+            "amount": material.amount.to_json(),
+        }
         for stage, material in zip(plan, prepared, strict=True)
     }
     with atomic_path(run / "data.json") as temporary:

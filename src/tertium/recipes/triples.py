@@ -13,6 +13,7 @@ from tertium.data.readers import iter_rows
 from tertium.data.rows import ConditionalPair, GradedTriple
 from tertium.errors import TertiumError
 from tertium.manifest import TrainingData
+from tertium.recipes.amounts import Amount
 from tertium.recipes.examples import StageData
 from tertium.recipes.schema import DataSpec, FoldSpec, SelectSpec, SourceSpec, StageSpec
 from tertium.training.conditional import TripleExamples
@@ -53,11 +54,14 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
     labels = spec.labels.build()
     found: list[LabelledTriple] = []
     licences: list[str] = []
+    counts: list[int] = []
     for source in spec.sources:
-        rows, licence = _read(source, labels, folder)
+        rows, licence = _read(source, labels, folder, check_rows=spec.published is None)
         found += _limited(rows, source.limit)
         licences.append(licence)
-    trained, held_out = _split(_limited(found, spec.limit), spec.folds)
+        counts.append(len(rows))
+    found = _limited(found, spec.limit)
+    trained, held_out = _split(found, spec.folds)
     if len({row.label for row in trained}) < 2:
         raise TertiumError(
             f"All {len(trained)} labels are equal: there is nothing to learn. Check the labels."
@@ -69,6 +73,7 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
         choosing=_choosing(stage.select, held_out, labels, folder),
         seen=_seen(spec),
         licences=tuple(licences),
+        amount=Amount.count(spec, counts, kept=len(found)),
     )
 
 
@@ -136,13 +141,13 @@ def _limited(rows: list[LabelledTriple], limit: int | None) -> list[LabelledTrip
 
 
 def _read(
-    source: SourceSpec, labels: OrderedLabels, folder: Path | None
+    source: SourceSpec, labels: OrderedLabels, folder: Path | None, *, check_rows: bool = True
 ) -> tuple[list[LabelledTriple], str]:
     if source.name is None:
         path = Path(str(source.file))
         own = iter_rows(path, GradedTriple, scale=(labels.low, labels.high))
         return [_labelled(row, row.score) for row in own], "the user's own"
-    data = benchmarks.load(source.name, split=source.split, folder=folder)
+    data = benchmarks.load(source.name, split=source.split, folder=folder, check_rows=check_rows)
     if not isinstance(data.rows[0], ConditionalPair):
         raise TertiumError(f"{source.name} has no conditions: take C-STS, or a file of your own.")
     moved = [_labelled(row, _moved(row, source, labels)) for row in data.rows]

@@ -5,12 +5,13 @@ from typing import Any
 
 from tertium.analysis import Calibration, calibration, calibration_figure, gold_scatter
 from tertium.evaluation.metrics import spearman
-from tertium.report.parts import Drawn, LeftOut, Section, Table
+from tertium.report.parts import Block, Drawn, LeftOut, Note, Section, Table
 from tertium.report.sets import GradedSet
 from tertium.report.study import Reading, Study
 
 __all__ = ["calibration_section", "scatter_section"]
 
+_MARGIN = 0.1  # of the model's scale that grades seen in a file may leave free at either end
 _NO_PAIRS = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
 
 
@@ -56,6 +57,7 @@ def calibration_section(
     """Whether graded scores can be taken at their word."""
     found: dict[str, Calibration] = {}
     left_out: list[LeftOut] = []
+    assumed: set[str] = set()
     for study in studies:
         scored = [reading for reading in study.readings if reading.by == "score"]
         if not scored:
@@ -66,15 +68,12 @@ def calibration_section(
         if one is None:
             left_out.append(LeftOut("calibration", study.label, "no graded data that it takes."))
             continue
-        low, high = scored[0].scale
-        span = one.gold.max() - one.gold.min()
-        if one.gold.min() < low or one.gold.max() > high or span < (high - low) / 2:
-            reason = (
-                f"{one.name} is graded from {one.gold.min():g} to {one.gold.max():g}, and the "
-                f"model grades from {low:g} to {high:g}."
-            )
-            left_out.append(LeftOut("calibration", study.label, reason))
+        mismatch = _other_scale(one, scored[0].scale)
+        if mismatch is not None:
+            left_out.append(LeftOut("calibration", study.label, mismatch))
             continue
+        if not one.stated:
+            assumed.add(one.name)
         name = f"{scored[0].name}, {one.name}"
         found[name] = calibration(one.gold, scored[0].values[one.name], scale=scored[0].scale)
     if not found:
@@ -106,7 +105,25 @@ def calibration_section(
     )
     numbers = {name: _plain(measured) for name, measured in found.items()}
     lead = "A correlation does not care for the scale. Whoever sets a threshold does."
-    return Section("calibration", "Calibration", lead, (drawn, table), numbers), left_out
+    blocks: list[Block] = [drawn, table]
+    if assumed:
+        names = " and ".join(sorted(assumed))
+        text = f"{names}: no scale is stated (--scale), so it is taken to be the model's."
+        blocks.append(Note(text))
+    return Section("calibration", "Calibration", lead, tuple(blocks), numbers), left_out
+
+
+def _other_scale(one: GradedSet, scale: tuple[float, float]) -> str | None:
+    """Why a set's grades are not on the model's scale; None if they are, or seem to be."""
+    (low, high), (least, most) = scale, one.scale
+    margin = 0.0 if one.stated else _MARGIN * (high - low)
+    if low <= least <= low + margin and high - margin <= most <= high:
+        return None
+    remedy = "" if one.stated else f" If its scale is the model's, say --scale {low:g}-{high:g}."
+    return (
+        f"{one.name} is graded from {least:g} to {most:g}, and the model grades from {low:g} to "
+        f"{high:g}.{remedy}"
+    )
 
 
 def _on(studies: Sequence[Study], main: GradedSet | None, *, by: str) -> list[Reading]:

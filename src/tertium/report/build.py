@@ -57,6 +57,7 @@ def build_report(
     output: Path,
     *,
     pairs: Sequence[Path] = (),
+    scale: tuple[float, float] | None = None,
     texts: Path | None = None,
     benchmarks: Sequence[str] = (),
     folder: Path | None = None,
@@ -76,6 +77,7 @@ def build_report(
         models: names, folders or hub ids.
         output: a folder that does not exist yet, is empty, or holds an earlier report.
         pairs: files of graded pairs; with a column ``condition``, of graded triples.
+        scale: lowest and highest grade of these files (default: what their grades span).
         texts: to look at attention on (default: the sentences of the first set).
         benchmarks: names of benchmark sets to measure on.
         folder: where they are.
@@ -100,6 +102,7 @@ def build_report(
         runs=runs,
         limit=limit,
         seed=seed,
+        scale=scale,
     )
     broken: list[Broken] = []
     studies: list[Study] = []

@@ -51,9 +51,10 @@ def collect(
     runs: Sequence[Path],
     limit: int,
     seed: int,
+    scale: tuple[float, float] | None = None,
 ) -> Material:
     """Read everything before a model is loaded: what is wrong with a file is known at once."""
-    sets = read_own(pairs, limit=limit, seed=seed)
+    sets = read_own(pairs, limit=limit, seed=seed, scale=scale)
     left_out: list[LeftOut] = []
     if folder is not None and benchmarks:
         asked = [name for name in benchmarks if name != CONDITIONAL or _conditional(models)]

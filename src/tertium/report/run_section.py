@@ -9,8 +9,9 @@ from tertium.analysis import (
     training_curves,
     variant_figure,
 )
+from tertium.analysis.training_curves import TRACED
 from tertium.report.parts import Block, Drawn, LeftOut, Note, Section, Table
-from tertium.report.runs import Runs
+from tertium.report.runs import Log, Runs
 
 __all__ = ["runs_section"]
 
@@ -23,13 +24,22 @@ def runs_section(found: Sequence[Runs]) -> tuple[Section | None, list[LeftOut]]:
         reason = "no runs were given (--runs DIR): no low-shot, sweep and training curves."
         return None, [LeftOut("runs", None, reason)]
     blocks: list[Block] = []
+    left_out: list[LeftOut] = []
     for number, runs in enumerate(found, 1):
         if runs.averages:
             blocks += _low_shot(runs, number)
         if len(runs.variants) > 1 or any(len(v) > 1 for v in runs.variants.values()):
             blocks += _variants(runs, number)
-        if runs.logs:
-            blocks += _training(runs, number)
+        logged = {name: log for name, log in runs.logs.items() if _traced(log)}
+        left_out += [
+            LeftOut("runs", None, f"{runs.name}: {name} is too short to have logged anything.")
+            for name in runs.logs
+            if name not in logged
+        ]
+        if logged:
+            blocks += _training(runs.name, logged, number)
+    if not blocks:
+        return None, left_out
     numbers = {
         runs.name: {
             "low_shot": {
@@ -42,7 +52,11 @@ def runs_section(found: Sequence[Runs]) -> tuple[Section | None, list[LeftOut]]:
         for runs in found
     }
     lead = "What training did, in the folders that were named with --runs."
-    return Section("runs", "Runs", lead, tuple(blocks), numbers), []
+    return Section("runs", "Runs", lead, tuple(blocks), numbers), left_out
+
+
+def _traced(log: Log) -> bool:
+    return any(key in entry and "step" in entry for entry in log for key in TRACED)
 
 
 def _low_shot(runs: Runs, number: int) -> list[Block]:
@@ -109,13 +123,13 @@ def _variants(runs: Runs, number: int) -> list[Block]:
     ]
 
 
-def _training(runs: Runs, number: int) -> list[Block]:
-    shown = dict(list(runs.logs.items())[:_CURVES])
+def _training(name: str, logs: Mapping[str, Log], number: int) -> list[Block]:
+    shown = dict(list(logs.items())[:_CURVES])
     blocks: list[Block] = [
         Drawn(
             name=f"training-{number}",
             figure=training_curves(shown),
-            title=f"Training, {runs.name}",
+            title=f"Training, {name}",
             caption=(
                 "Loss and measurements against the step. A selection score that falls while the "
                 "loss falls is over-fitting; uniformity near 0 or a falling effective rank is a "
@@ -125,8 +139,8 @@ def _training(runs: Runs, number: int) -> list[Block]:
             function="training_curves",
         )
     ]
-    if len(runs.logs) > _CURVES:
-        text = f"{runs.name} has {len(runs.logs)} logs; the first {_CURVES} are drawn."
+    if len(logs) > _CURVES:
+        text = f"{name} has {len(logs)} logs; the first {_CURVES} are drawn."
         blocks.append(Note(text))
     return blocks
 

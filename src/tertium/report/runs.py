@@ -9,7 +9,7 @@ from typing import Any
 
 from tertium.errors import TertiumError
 
-__all__ = ["Runs", "read_runs"]
+__all__ = ["Log", "Runs", "read_runs"]
 
 _SEED = re.compile(r"-seed\d+$")
 

@@ -31,7 +31,9 @@ class GradedSet:
         first: one text of each pair.
         second: the other.
         gold: the grades.
-        scale: lowest and highest grade, known or seen.
+        scale: lowest and highest grade, stated or seen.
+        stated: whether the scale is that of the benchmark or was given by the user; else it is
+            what the grades happen to span.
         conditions: one for each pair, if the set has them.
         split: part of a benchmark set.
         source: name of the file.
@@ -51,6 +53,7 @@ class GradedSet:
     conditions: tuple[str, ...] | None = None
     split: str | None = None
     licence: str | None = None
+    stated: bool = True
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -87,8 +90,17 @@ class GradedSet:
         }
 
 
-def read_own(files: Sequence[Path], *, limit: int, seed: int) -> list[GradedSet]:
-    """Files of graded pairs; with a column ``condition``, of graded triples."""
+def read_own(
+    files: Sequence[Path], *, limit: int, seed: int, scale: tuple[float, float] | None = None
+) -> list[GradedSet]:
+    """Files of graded pairs; with a column ``condition``, of graded triples.
+
+    Args:
+        files: read whole.
+        limit: at most so many pairs of each.
+        seed: draws them.
+        scale: lowest and highest grade; a grade outside is an error (default: as seen).
+    """
     found: list[GradedSet] = []
     for file in files:
         kind = detect_kind(file)
@@ -97,7 +109,8 @@ def read_own(files: Sequence[Path], *, limit: int, seed: int) -> list[GradedSet]
                 f"{file} holds {kind}; a report needs graded pairs: columns sentence1, sentence2 "
                 "and score, and perhaps condition."
             )
-        rows: Sequence[Any] = read_rows(file, GradedTriple if kind == "conditional" else GradedPair)
+        row_type = GradedTriple if kind == "conditional" else GradedPair
+        rows: Sequence[Any] = read_rows(file, row_type, scale=scale)
         gold = np.array([row.score for row in rows], dtype=float)
         name = file.name if all(other.name != file.name for other in found) else str(file)
         own = GradedSet(
@@ -105,7 +118,8 @@ def read_own(files: Sequence[Path], *, limit: int, seed: int) -> list[GradedSet]
             first=tuple(row.sentence1 for row in rows),
             second=tuple(row.sentence2 for row in rows),
             gold=gold,
-            scale=(float(gold.min()), float(gold.max())),
+            scale=scale or (float(gold.min()), float(gold.max())),
+            stated=scale is not None,
             source=file.name,
             sha256=sha256(file),
             whole=len(rows),

@@ -116,7 +116,7 @@ def survey(
                 shown.update()
                 continue
             if on_error is OnError.FAIL:
-                raise DataError([item])
+                raise DataError([item], column=source.column)
             first = first or item
             skipped += item.line != bad_line  # one row may have two faults
             bad_line = item.line
@@ -124,7 +124,7 @@ def survey(
     if not skipped:
         log.unlink()
     if first and not rows:
-        raise DataError([first])
+        raise DataError([first], column=source.column)
     return Survey(rows, skipped)
 
 
