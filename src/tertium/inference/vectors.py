@@ -4,17 +4,19 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from tertium.encoders import ENCODERS
+from tertium.encoders import ENCODERS, Encoder, StaticEncoder
 from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
+from tertium.encoders.hashing import hash_weights
 from tertium.errors import TertiumError
 from tertium.files import atomic_path
+from tertium.inference.engines.fingerprints import encoder_fingerprint
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.pair import PairScorer
 from tertium.progress import bar
@@ -115,7 +117,48 @@ def _done(record: Path, path: Path, wanted: dict[str, object]) -> int:
 
 
 def _digest(model: Embedder, texts: Sequence[str]) -> str:
-    found = hashlib.sha256(f"{model.name}\n{model.pooling}\n".encode(errors="replace"))
+    """One hash of all that decides about the vectors; the model's name does not."""
+    found = hashlib.sha256(_content(model).encode())
     for text in texts:
-        found.update(text.encode(errors="replace") + b"\n")
+        content = text.encode(errors="surrogatepass")
+        found.update(f"\n{len(content)} ".encode() + content)
     return found.hexdigest()
+
+
+def _content(model: Any) -> str:
+    """Weights, settings and vocabulary; of a model that is not ours what it says of itself."""
+    if isinstance(model, PairScorer):
+        return _content(model.encoder)
+    if isinstance(model, Ensemble):
+        return "\n".join(f"{m.weight!r} {_content(m.encoder)}" for m in model.members)
+    if isinstance(model, StaticEncoder):
+        return _static_content(model)
+    if isinstance(model, Encoder):
+        return encoder_fingerprint(
+            model,
+            vocabulary=sorted(model.tokenizer.get_vocab().items()),
+            tokenizer=_tokenizer_content(getattr(model.tokenizer, "backend_tokenizer", None)),
+            max_length=model.max_length,
+            prompt=model.prompt,
+        )
+    return str(getattr(model, "fingerprint", f"name {model.name}"))
+
+
+def _static_content(model: StaticEncoder) -> str:
+    modules = list(model.model)
+    description = [
+        [type(module).__name__ for module in modules],
+        _tokenizer_content(cast(Any, modules[0]).tokenizer),
+        model.prompt,
+    ]
+    found = hashlib.sha256(json.dumps(description).encode())
+    hash_weights(model.model, found)
+    return found.hexdigest()
+
+
+def _tokenizer_content(tokenizer: Any) -> Any:
+    """A fast tokenizer without what each call sets anew; None for a slow one."""
+    if tokenizer is None:
+        return None
+    content = json.loads(tokenizer.to_str())
+    return {name: x for name, x in content.items() if name not in ("truncation", "padding")}
