@@ -48,7 +48,7 @@ def serve(
         None, help="Of each worker (default: all processors).", rich_help_panel=_MODELS
     ),
     batch_tokens: int | None = typer.Option(
-        None, help="Tokens that run together (default: 2048).", rich_help_panel=_MODELS
+        None, help="Tokens that run together (default: 4096).", rich_help_panel=_MODELS
     ),
     host: str | None = typer.Option(
         None, help="Address to listen on (default: 127.0.0.1).", rich_help_panel=_PLACE
