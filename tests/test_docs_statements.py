@@ -1,6 +1,9 @@
 """What the pages say about the code is what the code does: names, defaults, lists and figures."""
 
+import ast
+import inspect
 import json
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -293,6 +296,82 @@ def test_what_crosses_the_floors_has_the_fields_that_the_page_names() -> None:
         fields |= {f for name in named(head) for f in getattr(types, name).__annotations__}
         words = {word for word in named(rest) if word[0].islower()}
         assert words <= fields, item
+
+
+# signatures and settings
+
+SIGNATURE = re.compile(r"([A-Za-z_][\w.]*)\(([^`]*)\)")
+REFERENCE = ["analysis", "data", "python", "recipes", "training"]
+
+
+def documented_functions(page: str) -> Iterator[tuple[str, Any, str]]:
+    """Functions and classes in the first cells of a page's tables, with what it says they take."""
+    home = module = "tertium"
+    for line in text_of(page).splitlines():
+        if line.startswith(("#", "`tertium.")):  # a heading or a sentence may name the module
+            module = next((name for name in named(line) if name.startswith("tertium")), home)
+            home = module if line.startswith("# ") else home
+        for code in named(line.split(" | ")[0]) if line.startswith("|") else []:
+            signature = SIGNATURE.fullmatch(code.replace("\\|", "|"))
+            found = signature and find(module, signature[1])
+            if signature and found is not None and callable(found):
+                yield signature[1], found, signature[2]
+
+
+def find(module: str, name: str) -> Any:
+    for full in (name, f"{module}.{name}"):
+        try:
+            return pkgutil.resolve_name(full)
+        except (ImportError, AttributeError, ValueError):
+            continue
+    return None
+
+
+@pytest.mark.parametrize("page", REFERENCE)
+def test_functions_take_what_the_reference_says(page: str) -> None:
+    checked = 0
+    for name, function, text in documented_functions(f"reference/{page}.md"):
+        parameters = inspect.signature(function).parameters
+        stated = ast.parse(f"def f({text.replace('…', 'None')}): pass").body[0]
+        assert isinstance(stated, ast.FunctionDef)
+        every_one = stated.args
+        positional = [argument.arg for argument in every_one.args]
+        keywords = [argument.arg for argument in every_one.kwonlyargs]
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        assert [n for n in parameters if n in positional] == positional, name
+        assert {n for n in keywords if parameters[n].kind is by_name} == set(keywords), name
+        pairs = [
+            *zip(positional[::-1], every_one.defaults[::-1], strict=False),
+            *zip(keywords, every_one.kw_defaults, strict=True),
+        ]
+        for argument, default in pairs:
+            if isinstance(default, ast.expr) and "…" not in text:
+                assert ast.literal_eval(default) == parameters[argument].default, (name, argument)
+        checked += 1
+    assert checked >= {"analysis": 20, "data": 5, "python": 25, "recipes": 6, "training": 5}[page]
+
+
+def test_settings_of_the_server_have_the_defaults_that_page_and_help_state() -> None:
+    pytest.importorskip("pydantic_settings")
+    from tertium.serve.settings import Settings
+
+    table = section(text_of("reference/serve.md"), "## Settings")
+    stated = {named(cells[0])[0]: cells[1].strip("`") for cells in rows(table)}
+    assert stated.keys() == Settings.model_fields.keys()
+    helps = {p.name: p.help for p in COMMANDS["tertium serve"].params}
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.default, str | int | float):
+            assert plain(stated[name]) == field.default, name
+            offered = re.search(r"\(default: (.*)\)|(\w+) \(default\)", helps[name])
+            assert offered and plain(offered[1] or offered[2]) == field.default, name
+
+
+def plain(text: str) -> Any:
+    """A default as a page writes it: 65,536, 2 MiB, yes."""
+    number = text.replace(",", "")
+    if number.endswith(" MiB"):
+        return int(number.removesuffix(" MiB")) * 2**20
+    return yaml.safe_load(number)
 
 
 # recipes

@@ -278,7 +278,5 @@ def test_own_labels_may_have_any_names(tmp_path: Path) -> None:
     stage["data"]["labels"] = {"names": ["unrelated", "related", "same"]}
     assert read(stage, tmp_path).examples.labels == [1.0, 2.0, 0.0]
     path.write_text(path.read_text().replace("same", "equal"))
-    with pytest.raises(
-        DataError, match=r"own\.tsv:3: column 'label': 'equal': labels are unrelated"
-    ):
+    with pytest.raises(DataError, match=r"own\.tsv:3: .*'equal': labels are unrelated"):
         read(stage, tmp_path)
