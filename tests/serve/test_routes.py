@@ -169,6 +169,7 @@ def test_a_damaged_index_costs_the_search_and_nothing_else(
     damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("tertium.serve").propagate = True
+    caplog.set_level(logging.INFO, "tertium.serve")
     folder, copy = tmp_path / "index", tmp_path / "copy"
     TextIndex.build(folder, ["a cat", "a dog"], FakeModel("hash"))
     shutil.copytree(folder, copy)
