@@ -26,6 +26,21 @@ async def test_keys_are_asked_for_where_texts_are_read(tmp_path: Path) -> None:
             assert (await client.get(path)).status_code == 200
 
 
+@pytest.mark.parametrize("name", ["host", "authorization"])
+def test_headers_that_decide_who_asks_what_come_once(name: str, tmp_path: Path) -> None:
+    @awaited
+    async def test() -> None:
+        file = tmp_path / "keys"
+        file.write_text(KEY)
+        async with running(keys=file) as client:
+            value = {"host": "localhost", "authorization": f"Bearer {KEY}"}
+            headers = [*value.items(), (name, value[name])]
+            answer = await client.post("/v1/embeddings", json=BODY, headers=headers)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "duplicate_header")
+
+    test()
+
+
 @awaited
 async def test_other_names_are_not_answered() -> None:
     async with running() as client:

@@ -1,11 +1,17 @@
 """What becomes of requests when workers are slow, full, deserted or dead."""
 
 import asyncio
+import errno
+import os
+import signal
+import socket
+import time
 from typing import Any
 
 import pytest
 
 from tertium.errors import TertiumError
+from tertium.serve.spec import Spec
 from tests.serve.fakes import launch_fork
 from tests.serve.here import Here, awaited, running
 
@@ -163,6 +169,64 @@ async def test_a_worker_that_is_killed_costs_nobody_an_answer() -> None:
         client.service.pool._members[0].handle.kill()
         answers = await asyncio.gather(*asked)
         assert {answer.status_code for answer in answers} == {200}
+
+
+@awaited
+async def test_a_worker_that_hangs_is_noticed_and_replaced() -> None:
+    async with running(launch=launch_fork, worker_timeout=1.0) as client:
+        hung = client.service.pool._members[0]
+        assert hung.process is not None
+        os.kill(hung.process, signal.SIGSTOP)
+        asked = asyncio.ensure_future(ask(client, "who answers?"))
+        await until(lambda: not client.service.pool.ready)
+        assert (await client.get("/readyz")).status_code == 503
+        assert (await asked).status_code == 200  # by another one
+        assert hung not in client.service.pool._members
+        assert (await client.get("/readyz")).json() == {"status": "ok"}
+        assert counter(client, "tertium_worker_restarts_total") == 1
+
+
+@awaited
+async def test_a_worker_that_stays_at_one_batch_is_replaced() -> None:
+    async with running(launch=launch_fork, worker_timeout=1.0, batch_timeout=0.5) as client:
+        stuck = asyncio.ensure_future(ask(client, "sleep 600"))
+        await until(lambda: started(client))
+        assert (await ask(client, "behind it")).status_code == 200
+        answer = await stuck
+        assert answer.status_code == 503 and answer.json()["error"]["code"] == "worker_died"
+
+
+@awaited
+async def test_a_worker_that_is_only_busy_is_left_alone() -> None:
+    async with running(launch=launch_fork, worker_timeout=0.5) as client:
+        assert (await ask(client, "sleep 2")).status_code == 200
+        assert counter(client, "tertium_worker_restarts_total") == 0
+
+
+@awaited
+async def test_a_server_that_was_held_up_itself_blames_no_worker() -> None:
+    async with running(launch=launch_fork, worker_timeout=0.5) as client:
+        time.sleep(2)  # all that happens here stands still
+        assert (await ask(client, "still there")).status_code == 200
+        assert counter(client, "tertium_worker_restarts_total") == 0
+
+
+@awaited
+async def test_a_worker_that_cannot_be_started_is_tried_again() -> None:
+    launches = 0
+
+    def launch(spec: Spec, connection: socket.socket) -> Any:
+        nonlocal launches
+        launches += 1
+        if launches == 2:
+            connection.close()
+            raise OSError(errno.EMFILE, "Too many open files")
+        return launch_fork(spec, connection)
+
+    async with running(launch=launch) as client:
+        client.service.pool._members[0].handle.kill()
+        await until(lambda: launches == 3 and client.service.pool.ready)
+        assert (await ask(client, "after all")).status_code == 200
 
 
 @awaited

@@ -39,6 +39,24 @@ def test_an_encoder_reads_each_text_once(bert: Encoder, monkeypatch: pytest.Monk
     assert np.allclose(reader.run(items), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("content", ["x" * 2_000_000, " " * 2_000_000, "a b " * 500_000])
+def test_the_longest_text_costs_no_more_than_the_model_reads(
+    content: str, bert: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    tokenize = bert._ids
+
+    def counted(texts: list[str]) -> list[list[int]]:
+        sizes.extend(map(len, texts))
+        return tokenize(texts)
+
+    monkeypatch.setattr(bert, "_ids", counted)
+    reader = TextReader(bert)
+    (item,) = reader.read([content])
+    assert item.cut and reader.size(content) == 64 * 32
+    assert sizes and sum(sizes) <= 3 * 64 * 32
+
+
 @pytest.mark.parametrize("kind", ["ensemble", "static", "fake"])
 def test_other_models_are_given_the_texts(kind: str, bert: Encoder) -> None:
     model = {

@@ -1,11 +1,16 @@
+import asyncio
 import base64
+import logging
+import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tertium.errors import TertiumError
 from tertium.inference.search import TextIndex
 from tests.serve.fakes import FakeModel
 from tests.serve.here import Here, awaited, running
@@ -106,6 +111,8 @@ async def test_explanations_are_the_librarys() -> None:
         ({"a": "a", "b": "a", "on": "a, " * 64}, "too_many_words"),
         ({"a": "a " * 50, "b": "b " * 50}, "too_many_tokens"),
         ({"a": "a", "b": "b", "on": "c " * 100}, "too_many_tokens"),
+        ({"a": "a" * 2_000_000, "b": "b"}, "too_many_characters"),
+        ({"a": "a", "b": "a", "on": "a" * 3000}, "too_many_characters"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
@@ -130,6 +137,105 @@ async def test_search_finds_what_is_added_meanwhile(tmp_path: Path) -> None:
         assert [hit["text"] for hit in found["results"][0]] == ["a bird"]
         assert (await client.get("/v1/models")).json()["data"][-1]["texts"] == 3
         assert await refused(client, "search", query="a", k=101) == (400, "too_many_hits", "k")
+
+
+@awaited
+async def test_what_has_no_words_is_not_explained() -> None:
+    async with running(conditional_model="reasons") as client:
+        for texts in ({"a": "", "b": " "}, {"a": "a", "b": "b", "on": ""}):
+            assert await refused(client, "explain", **texts) == (400, "no_words", None)
+
+
+async def until_search_is(client: Here, wanted: str) -> None:
+    async with asyncio.timeout(20):
+        while (await client.get("/readyz")).json() != {"status": "ok", "search": wanted}:
+            await asyncio.sleep(0.02)
+
+
+def broken(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+
+
+def missing(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+
+
+def shortened(folder: Path) -> None:
+    next(folder.rglob("vectors*")).write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [broken, missing, shortened])
+def test_a_damaged_index_costs_the_search_and_nothing_else(
+    damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.getLogger("tertium.serve").propagate = True
+    caplog.set_level(logging.INFO, "tertium.serve")
+    folder, copy = tmp_path / "index", tmp_path / "copy"
+    TextIndex.build(folder, ["a cat", "a dog"], FakeModel("hash"))
+    shutil.copytree(folder, copy)
+    damage(folder)
+
+    @awaited
+    async def test() -> None:
+        async with running(index=folder, index_retry=0.05) as client:
+            await until_search_is(client, "unavailable")
+            for _ in range(3):
+                assert await refused(client, "search", query="a") == (
+                    503,
+                    "index_unavailable",
+                    None,
+                )
+            await post(client, "embeddings", input="a")
+            assert [each["id"] for each in (await client.get("/v1/models")).json()["data"]] == [
+                "hash"
+            ]
+            shutil.rmtree(folder)
+            shutil.copytree(copy, folder)
+            await until_search_is(client, "ok")
+            found = await post(client, "search", query="a dog", k=1)
+            assert found["results"][0][0]["text"] == "a dog"
+
+    test()
+    said = [record.getMessage() for record in caplog.records if "index" in record.getMessage()]
+    assert [line.split(":")[0] for line in said] == [
+        "search is off until the index is whole again",
+        "the index is searched again",
+    ]
+
+
+@awaited
+async def test_an_index_that_is_lost_meanwhile_comes_back_and_no_path_is_told(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "index"
+    TextIndex.build(folder, ["a cat", "a dog"], FakeModel("hash"))
+    async with running(index=folder, index_retry=0.05) as client:
+        await until_search_is(client, "ok")
+        folder.rename(tmp_path / "elsewhere")
+        answer = await client.post("/v1/search", json={"query": "a"})
+        assert answer.status_code == 503 and "index_unavailable" in answer.text
+        assert str(tmp_path) not in answer.text and "manifest" not in answer.text
+        await until_search_is(client, "unavailable")
+        (tmp_path / "elsewhere").rename(folder)
+        await until_search_is(client, "ok")
+        shutil.rmtree(folder)
+        TextIndex.build(folder, ["a bird"], FakeModel("other"))
+        assert (await client.post("/v1/search", json={"query": "a"})).status_code == 503
+        await until_search_is(client, "ok")
+        found = await post(client, "search", query="a bird")
+        assert found["model"] == "other" and found["results"][0][0]["text"] == "a bird"
+
+
+@awaited
+async def test_faults_of_the_server_are_503_without_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **options: Any) -> None:
+        raise TertiumError("/secret/folder is damaged.")
+
+    async with running() as client:
+        monkeypatch.setattr(FakeModel, "encode", fail)
+        answer = await client.post("/v1/embeddings", json={"input": "a"})
+        assert answer.status_code == 503 and answer.json()["error"]["code"] == "unavailable"
+        assert "secret" not in answer.text
 
 
 @awaited

@@ -134,7 +134,8 @@ class Worker:
 
     def _step(self) -> None:
         """Run one batch, or one part of an explanation, of whoever has had least time."""
-        self._look_at_index()
+        self._served.look_at_index(self._clock())
+        self._tell_of_index()
         lane = self._shares.next([lane for lane in self._lanes if lane.busy])
         if lane is None:
             return
@@ -146,9 +147,8 @@ class Worker:
             self._explain(lane)
         self._shares.charge(lane, self._clock() - start)
 
-    def _look_at_index(self) -> None:
-        """Open an index that was damaged, if it is another one now, and tell what has changed."""
-        self._served.look_at_index(self._clock())
+    def _tell_of_index(self) -> None:
+        """Say so if the index can no longer be searched, or can be again."""
         if self._served.index_fault != self._told_fault:
             self._told_fault = self._served.index_fault
             self._send({"kind": "index", **self._served.about_index()})
@@ -195,6 +195,7 @@ class Worker:
 
     def _fail(self, task: Task, error: Exception) -> None:
         """Tell the client what it can change; all else goes to the log, without any text."""
+        self._tell_of_index()
         task.dropped = True
         self._tasks.pop(task.id, None)
         told: dict[str, Any] = {"kind": "failed", "id": task.id}
