@@ -2,7 +2,6 @@ import gzip
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -158,10 +157,3 @@ def test_hashes_are_those_of_the_manifest(data_folder: Path) -> None:
         pytest.skip("this copy of the sets has no manifest")
     known = json.loads(manifest.read_text())
     assert load("SICK-R", folder=data_folder).sha256 == known["sick.tsv"]["sha256"]
-
-
-@pytest.mark.data
-def test_seventy_thousand_rows_take_less_than_two_seconds(data_folder: Path) -> None:
-    start = time.perf_counter()
-    load("SST2", split="train", folder=data_folder)
-    assert time.perf_counter() - start < 2
