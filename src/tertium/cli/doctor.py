@@ -96,6 +96,6 @@ def _data() -> dict[str, Any]:
     present = [
         name
         for name, dataset in DATASETS.items()
-        if any((folder / file).exists() for file in dataset.files.values())
+        if any((folder / file).exists() for file in dataset.file_names)
     ]
     return {"folder": str(folder), "sets": present}
