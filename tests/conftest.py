@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tertium import progress
 from tests.fakes import tiny_model
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -47,6 +48,11 @@ def _no_network() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TERTIUM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_progress_lines() -> None:
+    progress._LINE_SECONDS = 1e6  # or a slow machine would write more than a test expects
 
 
 @pytest.fixture(scope="session")

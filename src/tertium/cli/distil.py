@@ -1,6 +1,5 @@
 """``tertium distil``: what several models know, in one."""
 
-import sys
 from pathlib import Path
 
 import typer
@@ -69,7 +68,6 @@ def distil(
         seed=seed,
         command=current_command(),
         evaluate_after=evaluation,
-        progress=sys.stderr.isatty(),
     )
     show_trained(trained, as_json=as_json)
 

@@ -1,6 +1,5 @@
 """``tertium export``: a model as a graph for a faster engine, checked against torch."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +41,7 @@ def export(
 
     folder = find_folder(data) if evaluation else None
     loaded = tertium.load(model, device="cpu")
-    parts = write(
-        loaded, engine, output=output, keep_float=keep_float, progress=sys.stderr.isatty()
-    )
+    parts = write(loaded, engine, output=output, keep_float=keep_float)
     if evaluation and folder is None:
         note("note: no benchmark folder was found, so the change on STS is not known.")
     change = None if folder is None else _change(loaded, model, engine, folder)

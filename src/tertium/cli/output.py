@@ -7,6 +7,7 @@ from typing import Any, TextIO
 import typer
 
 from tertium.errors import TertiumWarning
+from tertium.progress import write_line
 
 __all__ = ["ENGINE", "JSON", "MODEL", "SCORER", "emit", "note", "show_warning"]
 
@@ -29,8 +30,8 @@ def emit(value: Any) -> None:
 
 
 def note(message: str) -> None:
-    """Tell the user something that is not a result."""
-    sys.stderr.write(message + "\n")
+    """Tell the user something that is not a result, above the bars if there are any."""
+    write_line(message)
 
 
 def show_warning(

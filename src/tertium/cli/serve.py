@@ -111,6 +111,7 @@ def serve(
     """
     given = {name: value for name, value in locals().items() if name not in ("config", "as_json")}
     from tertium.errors import require
+    from tertium.progress import silence
 
     require("serve", purpose="The server", packages=_NEEDED)
     from tertium.serve.run import serve as run
@@ -122,6 +123,7 @@ def serve(
     settings = read_settings(flags, config=config)
 
     def ready(url: str, service: "Service") -> None:
+        silence()
         about = service.about
         if as_json:
             emit({"url": url, "model": about.name, "scale": list(about.scale)})

@@ -1,7 +1,6 @@
 """``tertium train`` and ``tertium recipes``."""
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +45,6 @@ def train(
         overrides=[*own_data(recipe, pairs=pairs, texts=texts), *set_],
         command=current_command(),
         evaluate_after=evaluation,
-        progress=sys.stderr.isatty(),
     )
     show_trained(trained, as_json=as_json)
 

@@ -1,6 +1,5 @@
 """``tertium tune``: which engine is fastest here."""
 
-import sys
 from pathlib import Path
 
 import typer
@@ -44,7 +43,6 @@ def tune(
             seconds=seconds / len(parts),
             texts=work,
             exact=exact,
-            progress=sys.stderr.isatty(),
         )
         results.append((part.name, trials))
     if as_json:

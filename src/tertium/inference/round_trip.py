@@ -76,7 +76,7 @@ def round_trip(
         language: code of the language of the texts, for a multilingual model.
         beams: width of the search.
         max_length: tokens that are read of a text, and written.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     _check_pivot(pivot, language, own_model=to is not None)
     settings: dict[str, Any] = {

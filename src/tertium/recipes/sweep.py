@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
+from tertium.progress import bar
 from tertium.recipes.files import RecipeError, read_recipe
 
 __all__ = ["Sweep", "SweepTable", "Variant", "read_sweep", "run_all", "run_sweep", "sweep_names"]
@@ -195,7 +196,10 @@ def run_all(
     say(f"{len(runs)} runs, {len(runs) - len(open_runs)} of them finished before")
     start = time.monotonic()
     one_run = partial(_run, sweep, data=data, jobs=jobs, keep_models=keep_models)
-    with ThreadPoolExecutor(jobs) as pool:
+    with (
+        ThreadPoolExecutor(jobs) as pool,
+        bar(total=len(open_runs), label=output.name, unit="run") as shown,
+    ):
         work = {
             pool.submit(_claim, run[2], partial(one_run, *run), wait=False): run
             for run in open_runs
@@ -204,6 +208,7 @@ def run_all(
             left_to_others = []
             for number, job in enumerate(as_completed(work), 1):
                 folder = work[job][2]
+                shown.update()
                 if not job.result():
                     left_to_others.append(work[job])
                     continue

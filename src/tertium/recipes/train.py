@@ -87,7 +87,7 @@ def train(
         overrides: ``a.b=c`` settings.
         command: named in the card.
         evaluate_after: measure STS at the end, where benchmark data are found.
-        progress: show bars; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     require("train", purpose="Training", packages=("accelerate",))
     checked, content = read_recipe(recipe, overrides=overrides, seed=seed)

@@ -42,7 +42,7 @@ def encode_file(
         on_error: ``fail`` at the first bad row, before anything is encoded, or ``skip-and-log``.
         shard_rows: rows of a file (default: by the number of rows).
         crew: how many processes, or which cluster.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
         loading: further arguments of ``tertium.load``.
     """
     if takes_conditions(model, revision=loading.get("revision")):

@@ -51,7 +51,7 @@ def export(
             :func:`tertium.load` finds them; for ``static`` the static model alone.
         keep_float: for int8, leave so many layers in float, those that hurt most.
         threads: while exporting (default: as many as torch has).
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     name = engine_name(engine)
     if name in (EngineName.TORCH, EngineName.AUTO):

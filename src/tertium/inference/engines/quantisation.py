@@ -47,7 +47,7 @@ def int8_plans(
         batches: what it is calibrated on.
         keep_float: so many inputs, those whose products hurt most, have no plan.
         threads: of the runtime.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     ranges = calibrate(path, batches, threads=threads)
     plans = {name: plan_input(seen) for name, seen in ranges.items()}
