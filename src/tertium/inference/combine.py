@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from tertium.encoders import Encoder
 from tertium.errors import TertiumError
 from tertium.inference.average import ConditionalAverage
-from tertium.inference.ensemble import Ensemble, member_weights
-from tertium.inference.loading import load_conditional, load_embedder, resolve
+from tertium.inference.ensemble import Ensemble
+from tertium.inference.loading import load_conditional, load_embedder
+from tertium.inference.names import resolve
 from tertium.inference.pair import PairScorer
+from tertium.inference.shares import member_weights
 from tertium.manifest import read_manifest
 from tertium.types import Kind, Pooling
 

@@ -23,9 +23,12 @@ from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
 from tertium.progress import bar
-from tertium.recipes.files import RecipeError, read_recipe
+from tertium.recipes.files import RUN, RecipeError, read_recipe
 
-__all__ = ["Sweep", "SweepTable", "Variant", "read_sweep", "run_all", "run_sweep", "sweep_names"]
+__all__ = [
+    *("Sweep", "SweepTable", "Variant"),
+    *("read_sweep", "resolve_sweep", "run_all", "run_sweep", "sweep_names"),
+]
 
 _FOLDER = Path(__file__).parent
 # Titles of a table and the figures below them.
@@ -124,15 +127,21 @@ def sweep_names() -> list[str]:
     return sorted(path.stem.removeprefix("sweep-") for path in _FOLDER.glob("sweep-*.yaml"))
 
 
-def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
-    """A sweep by name or file, every run's recipe checked, with further settings of every run."""
+def resolve_sweep(name: str) -> Path:
+    """The file of a sweep's name or path."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         if name not in sweep_names():
             raise unknown_name("sweep", name, sweep_names())
-        path = _FOLDER / f"sweep-{name}.yaml"
+        return _FOLDER / f"sweep-{name}.yaml"
     if not path.is_file():
         raise RecipeError(f"{path}: no such sweep file.")
+    return path
+
+
+def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
+    """A sweep by name or file, every run's recipe checked, with further settings of every run."""
+    path = resolve_sweep(name)
     try:
         found = Sweep.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except yaml.YAMLError as error:
@@ -263,7 +272,7 @@ def _run(
     command = [sys.executable, "-m", "tertium", "train", variant.recipe or sweep.recipe]
     command += ["-o", str(folder), "--seed", str(seed), "--json"]
     command += [part for setting in (*sweep.set, *variant.set) for part in ("--set", setting)]
-    command += ["--resume"] if (folder / "run" / "recipe.yaml").exists() else []
+    command += ["--resume"] if (folder / RUN).exists() else []
     command += ["--data", str(data)] if data is not None else []
     threads = str(max((os.cpu_count() or 1) // jobs, 1))
     with (folder / "output.log").open("w") as log:

@@ -5,9 +5,8 @@ from typing import Any
 
 from tertium.errors import TertiumError, unknown_name
 from tertium.inference.bulk.request import Crew, Finished, Request
-from tertium.inference.bulk.run import run
 from tertium.inference.bulk.source import Content, OnError, Source
-from tertium.inference.loading import resolve
+from tertium.inference.names import resolve
 from tertium.manifest import read_manifest
 from tertium.types import Kind
 
@@ -60,6 +59,8 @@ def encode_file(
         shard_rows=shard_rows,
         loading=loading,
     )
+    from tertium.inference.bulk.run import run  # heavy, and the request is checked
+
     return run(request, crew, progress=progress)
 
 
@@ -88,6 +89,8 @@ def score_file(
         shard_rows=shard_rows,
         loading=loading,
     )
+    from tertium.inference.bulk.run import run  # heavy, and the request is checked
+
     return run(request, crew, progress=progress)
 
 
