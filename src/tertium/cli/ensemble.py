@@ -31,7 +31,8 @@ def ensemble(
     from tertium.inference.shares import member_weights
 
     member_weights(len(models), weight)
-    from tertium.inference.combine import average, combine, takes_conditions
+    from tertium.inference.combine import average, combine
+    from tertium.inference.names import takes_conditions
 
     if takes_conditions(models[0]):
         graders = average(models, weight=weight)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tertium.errors import ModelNotFoundError, TertiumError
-from tertium.manifest import FILE_NAME
+from tertium.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind
 
-__all__ = ["NAMES", "NamedModel", "resolve"]
+__all__ = ["NAMES", "NamedModel", "resolve", "takes_conditions"]
 
 _SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -64,6 +64,14 @@ def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Pat
     if not _HUB_ID.fullmatch(text) or text.startswith("."):
         raise ModelNotFoundError(f"There is no folder {path}.")
     return _from_hub(text, revision)
+
+
+def takes_conditions(name: str | os.PathLike[str], *, revision: str | None = None) -> bool:
+    """Whether a model scores triples rather than pairs; it is not loaded for that."""
+    if name in NAMES:
+        return NAMES[str(name)].kind is Kind.CONDITIONAL
+    manifest = read_manifest(resolve(name, revision=revision))
+    return manifest is not None and manifest.kind is Kind.CONDITIONAL
 
 
 def _from_hub(repository: str, revision: str | None) -> Path:

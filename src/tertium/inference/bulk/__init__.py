@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tertium.lazy import lazy
 
 if TYPE_CHECKING:
-    from tertium.inference.bulk.api import encode_file, score_file, takes_conditions
+    from tertium.inference.bulk.api import encode_file, score_file
     from tertium.inference.bulk.read import (
         ScoreBlock,
         VectorBlock,
@@ -27,13 +27,12 @@ __all__ = [
     "iter_vectors",
     "read_vectors",
     "score_file",
-    "takes_conditions",
 ]
 
 __getattr__ = lazy(
     __name__,
     {
-        "api": ["encode_file", "score_file", "takes_conditions"],
+        "api": ["encode_file", "score_file"],
         "read": ["ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors"],
         "request": ["Crew", "Finished"],
         "source": ["OnError"],

@@ -6,11 +6,9 @@ from typing import Any
 from tertium.errors import TertiumError, unknown_name
 from tertium.inference.bulk.request import Crew, Finished, Request
 from tertium.inference.bulk.source import Content, OnError, Source
-from tertium.inference.names import resolve
-from tertium.manifest import read_manifest
-from tertium.types import Kind
+from tertium.inference.names import takes_conditions
 
-__all__ = ["encode_file", "score_file", "takes_conditions"]
+__all__ = ["encode_file", "score_file"]
 
 
 def encode_file(
@@ -92,12 +90,6 @@ def score_file(
     from tertium.inference.bulk.run import run  # heavy, and the request is checked
 
     return run(request, crew, progress=progress)
-
-
-def takes_conditions(model: str, *, revision: str | None = None) -> bool:
-    """Whether a model scores triples, told without loading it."""
-    manifest = read_manifest(resolve(model, revision=revision))
-    return manifest is not None and manifest.kind is Kind.CONDITIONAL
 
 
 def _on_error(name: OnError | str) -> OnError:
