@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tertium import probe
+from tertium import probe, progress
 from tests.fakes import tiny_model
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -54,6 +54,11 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 def _no_benchmarks_unasked() -> None:
     """Only what asks for ``data_folder`` reads the real sets."""
     os.environ.pop("TERTIUM_DATA", None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_progress_lines() -> None:
+    progress._LINE_SECONDS = 1e6  # or a slow machine would write more than a test expects
 
 
 @pytest.fixture

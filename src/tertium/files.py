@@ -5,7 +5,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ __all__ = [
     "atomic_folder",
     "atomic_path",
     "cache_folder",
+    "check_ending",
     "check_new_folder",
     "check_outputs",
     "existing_file",
@@ -78,6 +79,14 @@ def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
             (temporary / file).replace(folder / file)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_ending(output: Path, endings: Sequence[str]) -> None:
+    """Raise unless the ending of ``output`` says a format that can be written."""
+    if output.suffix.lower() not in endings:
+        *others, last = endings
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise TertiumError(f"{output}: this goes to {known} files.")
 
 
 def check_new_folder(folder: Path) -> None:

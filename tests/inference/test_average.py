@@ -9,8 +9,9 @@ from tertium.encoders.adapter import extract_adapter
 from tertium.encoders.encoder import TruncationWarning
 from tertium.errors import TertiumError
 from tertium.inference import ConditionalAverage
-from tertium.inference.combine import average, takes_conditions
+from tertium.inference.combine import average
 from tertium.inference.loading import load_embedder
+from tertium.inference.names import takes_conditions
 from tests.inference.test_conditional import raw, scorer_of
 
 

@@ -26,20 +26,21 @@ def augment(
 
     Example: tertium augment "A brown bear is eating a small fish." --view add --k 4
     """
-    import tertium
-    from tertium.analysis import augment as changed
-    from tertium.analysis import drop_by_attention
-    from tertium.encoders import Encoder
     from tertium.errors import unknown_name
-    from tertium.training.vocabulary import read_vocabulary
-    from tertium.views import VIEWS, AttentionDropout
-    from tertium.views.attention_dropout import Aggregation
+    from tertium.types import Aggregation, ViewName
 
-    known = [name for name in VIEWS if name != "dropout"]
+    known = [name for name in ViewName if name is not ViewName.DROPOUT]
     if view not in known:
         raise unknown_name("view", view, known)
     if aggregation not in list(Aggregation):
         raise unknown_name("aggregation", aggregation, list(Aggregation))
+    import tertium
+    from tertium.analysis import augment as changed
+    from tertium.analysis import drop_by_attention
+    from tertium.encoders import Encoder
+    from tertium.training.vocabulary import read_vocabulary
+    from tertium.views import VIEWS, AttentionDropout
+
     loaded = tertium.load(model)
     encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
     vocabulary = read_vocabulary(encoder.tokenizer)

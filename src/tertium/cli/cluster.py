@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli import corpus
+from tertium.cli import checks, corpus
 from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ def cluster(
     output: Path = typer.Option(
         ..., "--output", "-o", help="All texts by cluster: .tsv, .csv or .jsonl."
     ),
-    threshold: float = typer.Option(0.75, help="Least cosine with the text in the middle."),
+    threshold: float = typer.Option(
+        0.75, help="Least cosine with the text in the middle.", callback=checks.threshold
+    ),
     min_size: int = typer.Option(3, min=1, help="Texts that make a community."),
     k: int | None = typer.Option(
         None,
@@ -40,16 +42,15 @@ def cluster(
 
     Example: tertium cluster sentences.txt -o clusters.tsv --threshold 0.7
     """
-    from tertium.files import check_outputs
-    from tertium.inference.search import cluster as find
-    from tertium.inference.search.corpus import check_output, table
-    from tertium.inference.search.method import check_threshold
+    from tertium.files import check_ending, check_outputs
+    from tertium.inference.search.corpus import TABLES, table
 
-    check_output(output)
+    check_ending(output, TABLES)
     check_outputs(texts, output)
-    check_threshold(threshold)
     read = corpus.read(texts, column, id_column)
     source = corpus.source(model, engine, vectors, read.texts)
+    from tertium.inference.search import cluster as find
+
     found = find(read.texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
     with table(output, ("cluster", "id", "text", "similarity")) as write:
         for number, group in enumerate(found.clusters, 1):

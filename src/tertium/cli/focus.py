@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tertium.cli import checks
 from tertium.cli.output import JSON, emit, note
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ def focus(
     b: str = typer.Argument(help="The second sentence."),
     on: str = typer.Option(..., help="The respect in which they are compared."),
     model: str | None = typer.Option(
-        None,
-        "--model",
-        "-m",
+        *(None, "--model", "-m"),
         help="One that takes conditions, or any encoder (default: conditional).",
+        callback=checks.model,
     ),
     baseline: str | None = typer.Option(
-        None, help="Model whose attention to show (default: the same, before reallocation)."
+        None,
+        help="Model whose attention to show (default: the same, before reallocation).",
+        callback=checks.model,
     ),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Folder for focus.png and focus.svg."
@@ -37,6 +39,10 @@ def focus(
 
     Example: tertium focus "A boy skates." "A man on inline skates." --on "the type of skating"
     """
+    from tertium.errors import require
+
+    if output is not None:
+        require("report", purpose="Drawing attention", packages=("matplotlib",))
     from tertium.analysis import focus as looked
     from tertium.analysis import focus_figure
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit
+from tertium.cli import checks
+from tertium.cli.output import JSON, NAMED_MODEL, emit
 
 __all__ = ["inspect"]
 
@@ -13,9 +14,11 @@ _BAR = 30
 
 
 def inspect(
-    model: str = typer.Argument("default", help="Reserved name, folder or hub id."),
+    model: str = NAMED_MODEL,
     texts: Path | None = typer.Option(
-        None, help="Text file or table: measure the CLS energy of each layer on it."
+        None,
+        help="Text file or table: measure the CLS energy of each layer on it.",
+        callback=checks.file,
     ),
     limit: int = typer.Option(1000, min=1, help="At most so many texts."),
     tokens: int = typer.Option(32, min=1, help="Length of the text whose cost is counted."),

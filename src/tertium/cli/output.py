@@ -6,14 +6,35 @@ from typing import Any, TextIO
 
 import typer
 
+from tertium.cli import checks
 from tertium.errors import TertiumWarning
+from tertium.progress import write_line
 
-__all__ = ["ENGINE", "JSON", "MODEL", "SCORER", "emit", "note", "show_warning"]
+__all__ = [
+    *("DATA", "ENGINE", "JSON", "MODEL", "NAMED_MODEL", "SCORER"),
+    *("emit", "note", "show_warning"),
+]
 
-MODEL = typer.Option("default", "--model", "-m", help="Reserved name, folder or hub id.")
-SCORER = typer.Option(None, "--model", "-m", help="Reserved name, folder or hub id (default: sts).")
+MODEL = typer.Option(
+    *("default", "--model", "-m"),
+    help="Reserved name, folder or hub id.",
+    callback=checks.model,
+)
+NAMED_MODEL = typer.Argument(
+    "default", help="Reserved name, folder or hub id.", callback=checks.model
+)
+SCORER = typer.Option(
+    *(None, "--model", "-m"),
+    help="Reserved name, folder or hub id (default: sts).",
+    callback=checks.model,
+)
 ENGINE = typer.Option(
-    "torch", help="torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto (see tune)."
+    "torch",
+    help="torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto (see tune).",
+    callback=checks.engine,
+)
+DATA = typer.Option(
+    None, help="Benchmark folder (default: TERTIUM_DATA).", callback=checks.data_folder
 )
 JSON = typer.Option(False, "--json", help="Print JSON on standard output.")
 
@@ -29,8 +50,8 @@ def emit(value: Any) -> None:
 
 
 def note(message: str) -> None:
-    """Tell the user something that is not a result."""
-    sys.stderr.write(message + "\n")
+    """Tell the user something that is not a result, above the bars if there are any."""
+    write_line(message)
 
 
 def show_warning(

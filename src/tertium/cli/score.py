@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli import bulk
+from tertium.cli import bulk, checks
 from tertium.cli.output import ENGINE, JSON, SCORER, emit, note
 
 __all__ = ["score"]
@@ -13,7 +13,8 @@ __all__ = ["score"]
 
 def score(
     pairs: Path = typer.Argument(
-        help="TSV, CSV, JSONL or Parquet with sentence1, sentence2 and perhaps condition."
+        help="TSV, CSV, JSONL or Parquet with sentence1, sentence2 and perhaps condition.",
+        callback=checks.file,
     ),
     output: str = typer.Option(
         *(..., "--output", "-o"),
@@ -42,14 +43,17 @@ def score(
         bulk.score_folder(pairs, output, shards, model=model, as_json=as_json, engine=engine)
         return
     shards.refuse()
-    import tertium
     from tertium.data.readers import detect_kind
     from tertium.files import check_outputs
+    from tertium.inference.formats import SCORES, check_format
+
+    check_format(Path(output), SCORES, what="scores")
+    check_outputs(pairs, Path(output))
+    asks = detect_kind(pairs) == "conditional"
+    import tertium
     from tertium.inference.grading import TripleGrader
     from tertium.inference.writers import write_scores
 
-    check_outputs(pairs, Path(output))
-    asks = detect_kind(pairs) == "conditional"
     scorer = tertium.load(model or ("conditional" if asks else "sts"), engine=engine)
     conditional = isinstance(scorer, TripleGrader)
     if asks and not conditional:

@@ -1,13 +1,13 @@
 """``tertium train`` and ``tertium recipes``."""
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import DATA, JSON, emit, note
 
 if TYPE_CHECKING:
     from tertium.recipes.train import Trained
@@ -16,13 +16,17 @@ __all__ = ["recipes", "show_trained", "train"]
 
 
 def train(
-    recipe: str = typer.Argument(help="A recipe's name (see tertium recipes) or a YAML file."),
+    recipe: str = typer.Argument(
+        help="A recipe's name (see tertium recipes) or a YAML file.", callback=checks.recipe
+    ),
     pairs: Path | None = typer.Argument(
-        None, help="Your own graded pairs instead of the recipe's."
+        None, help="Your own graded pairs instead of the recipe's.", callback=checks.file
     ),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the model."),
-    texts: Path | None = typer.Option(None, help="Your own texts instead of the recipe's."),
-    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    texts: Path | None = typer.Option(
+        None, help="Your own texts instead of the recipe's.", callback=checks.file
+    ),
+    data: Path | None = DATA,
     resume: bool = typer.Option(False, "--resume", help="Go on after an interruption."),
     seed: int | None = typer.Option(None, help="Replaces the recipe's seed."),
     set_: list[str] = typer.Option([], "--set", help="Override a setting: a.b=value; repeatable."),
@@ -36,8 +40,11 @@ def train(
 
     Example: tertium train sts-regression-minilm -o my-model
     """
+    from tertium.recipes.files import check_run, own_data, read_content
+
+    check_run(output, resume=resume)
+    read_content(recipe, overrides=set_)
     from tertium.evaluation.provenance import current_command
-    from tertium.recipes.files import own_data
     from tertium.recipes.train import train as run
 
     trained = run(
@@ -50,7 +57,6 @@ def train(
         command=current_command(),
         evaluate_after=evaluation,
         strict_data=strict_data,
-        progress=sys.stderr.isatty(),
     )
     show_trained(trained, as_json=as_json)
 

@@ -1,40 +1,25 @@
 """One way in: a reserved name, a folder or a hub id gives the right object for its kind."""
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tertium.encoders import ENCODERS, Encoder
-from tertium.encoders.embedded import default_folder
 from tertium.encoders.static import is_static
-from tertium.encoders.weights import weights_file
-from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
+from tertium.errors import TertiumError, unknown_name
 from tertium.inference.average import ConditionalAverage
 from tertium.inference.conditional import ConditionalScorer
-from tertium.inference.engines.attach import check_device, with_engine
+from tertium.inference.engines import check_device
+from tertium.inference.engines.attach import with_engine
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.grading import TripleGrader
+from tertium.inference.names import resolve
 from tertium.inference.pair import PairScorer
 from tertium.manifest import FILE_NAME, read_manifest
 from tertium.types import EngineName, Kind, Pooling
 
-__all__ = ["NAMES", "NamedModel", "load", "load_conditional", "load_embedder", "resolve"]
-
-_SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-
-
-@dataclass(frozen=True)
-class NamedModel:
-    """A model that comes with tertium."""
-
-    folder: Callable[[], Path]
-    kind: Kind
-    summary: str
-
+__all__ = ["load", "load_conditional", "load_embedder"]
 
 # What ``load`` returns, by the kind that ``tertium.json`` names.
 KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[ConditionalScorer]] = {
@@ -42,21 +27,6 @@ KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[Condit
     Kind.PAIR: PairScorer,
     Kind.CONDITIONAL: ConditionalScorer,
     Kind.ENSEMBLE: Ensemble,
-}
-
-# Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
-NAMES: dict[str, NamedModel] = {
-    "default": NamedModel(
-        default_folder, Kind.ENCODER, "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install"
-    ),
-    "sts": NamedModel(
-        lambda: _SHIPPED / "sts", Kind.PAIR, "graded similarity from 0 to 5, trained on STS-B"
-    ),
-    "conditional": NamedModel(
-        lambda: _SHIPPED / "conditional",
-        Kind.CONDITIONAL,
-        "similarity in a given respect from 1 to 5, trained on C-STS",
-    ),
 }
 
 
@@ -178,51 +148,6 @@ def load_conditional(name: str | os.PathLike[str] = "conditional", **options: An
             "recipes such as seaver-minilm."
         )
     return loaded
-
-
-def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Path:
-    """The folder that ``name`` stands for, fetched from the hub if it is a hub id."""
-    text = os.fspath(name)
-    if text in NAMES:
-        return NAMES[text].folder()
-    path = Path(text).expanduser()
-    if path.is_dir():
-        if not any((path / file).exists() for file in ("modules.json", "config.json", FILE_NAME)):
-            raise ModelNotFoundError(
-                f"{path} holds no model: neither {FILE_NAME} nor modules.json nor config.json."
-            )
-        return path
-    if path.exists():
-        raise ModelNotFoundError(f"{path} is a file; a model is a folder.")
-    if not _HUB_ID.fullmatch(text) or text.startswith("."):
-        raise ModelNotFoundError(f"There is no folder {path}.")
-    return _from_hub(text, revision)
-
-
-def _from_hub(repository: str, revision: str | None) -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        folder = snapshot_download(
-            repository,
-            revision=revision,
-            allow_patterns=["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"],
-            ignore_patterns=["onnx/*", "openvino/*"],
-        )
-    except Exception as error:  # the hub client has many kinds of error, all of them mean this
-        raise ModelNotFoundError(
-            f"Model '{repository}' is not a reserved name ({', '.join(NAMES)}), not a folder here, "
-            "not in the local cache, and could not be fetched from the hub "
-            f"({type(error).__name__})."
-        ) from error
-    path = Path(folder)
-    if not any(path.rglob("*.safetensors")) and weights_file(path) is None:
-        raise TertiumError(
-            f"No safetensors weights of '{repository}' are on the hub or in its cache, and pickled "
-            "ones are not fetched. Name a revision that has them, such as refs/pr/1, or download "
-            "the repository yourself and run: tertium convert FOLDER -o DIR"
-        )
-    return path
 
 
 def _pooling(name: Pooling | str) -> Pooling:

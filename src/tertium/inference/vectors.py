@@ -46,7 +46,7 @@ def map_vectors(
         texts: in the order of the rows.
         path: a .npy file; how far it is stands beside it, in a .json file.
         chunk: texts between two notes of how far it is.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     if not texts:
         raise TertiumError("There are no texts to embed.")

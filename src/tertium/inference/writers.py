@@ -13,9 +13,9 @@ from tertium.encoders import Encoder
 from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.encoders.triples import TripleTruncation
-from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
 from tertium.inference.ensemble import Ensemble
+from tertium.inference.formats import SCORES, VECTORS, check_format
 from tertium.inference.grading import TripleGrader
 from tertium.inference.pair import PairScorer
 from tertium.progress import bar
@@ -41,10 +41,7 @@ def write_vectors(
         normalize: scale every vector to length 1.
     """
     writers = {".npy": _write_npy, ".parquet": _write_parquet}
-    if output.suffix not in writers:
-        raise TertiumError(f"{output}: vectors go to .npy or .parquet files, or to a folder: DIR/")
-    if output.suffix == ".parquet":
-        require("scale", purpose="Writing Parquet", packages=("pyarrow",))
+    check_format(output, VECTORS, what="vectors")
     total = sum(1 for _ in texts())
     with (
         atomic_path(output) as temporary,
@@ -73,12 +70,7 @@ def write_scores(
         ".jsonl": _jsonl,
         ".parquet": _parquet_rows,
     }
-    if output.suffix not in writers:
-        raise TertiumError(
-            f"{output}: scores go to .tsv, .csv, .jsonl or .parquet files, or to a folder: DIR/"
-        )
-    if output.suffix == ".parquet":
-        require("scale", purpose="Writing Parquet", packages=("pyarrow",))
+    check_format(output, SCORES, what="scores")
     count = 0
     conditional = isinstance(scorer, TripleGrader)
     truncation = TripleTruncation() if conditional else Truncation()

@@ -1,7 +1,6 @@
 """Run a recipe: stage after stage, resumable, to a model folder with its card."""
 
 import json
-import os
 import shutil
 import time
 import warnings
@@ -31,7 +30,7 @@ from tertium.recipes.build import build_encoder, build_module, build_schedule, s
 from tertium.recipes.card import write_card
 from tertium.recipes.conditional import conditional_head, halve, has_csts, triple_selection
 from tertium.recipes.examples import StageData, load_examples
-from tertium.recipes.files import read_recipe
+from tertium.recipes.files import check_run, leads, read_recipe
 from tertium.recipes.schema import Recipe, StageSpec
 from tertium.recipes.selection import build_selection, resolve_selection
 from tertium.recipes.suites import evaluate
@@ -95,7 +94,7 @@ def train(
         evaluate_after: measure STS at the end, where benchmark data are found.
         strict_data: less data than the recipe was published with, or than a limit asks for, is an
             error instead of a warning.
-        progress: show bars; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     require("train", purpose="Training", packages=("accelerate",))
     checked, content = read_recipe(recipe, overrides=overrides, seed=seed)
@@ -104,7 +103,7 @@ def train(
             raise TertiumError(f"train.report_to needs {tracker}: pip install {tracker}")
     folder = benchmarks.find_folder(data)
     run = output / _RUN
-    if _leads():
+    if leads():
         _check_run(run, content, resume=resume)
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
@@ -130,7 +129,7 @@ def train(
     for stage, material in zip(plan, prepared, strict=True):
         if material.teacher is not None:
             check_widths(stage, material.teacher, encoder)
-    if _leads():
+    if leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
         _record_data(run, plan, prepared)
         _spent(run, _seconds_before_kill(run))
@@ -154,7 +153,7 @@ def train(
     except BaseException:  # the time counts, whatever ended it
         _spent(run, time.perf_counter() - start)
         raise
-    if not _leads():
+    if not leads():
         return Trained(output, None, time.perf_counter() - start, log, amounts, leads=False)
     seen = _seen(plan, prepared)
     encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
@@ -204,7 +203,7 @@ def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> 
     found = f"{recipe} finds less data than it asks for: {', '.join(short)}."
     if strict:
         raise TertiumError(f"{found} Put the whole set into the data folder, or set data.limit.")
-    if _leads():
+    if leads():
         warnings.warn(
             f"{found} Its scores do not compare with published ones.", TertiumWarning, stacklevel=3
         )
@@ -235,11 +234,8 @@ def _chosen_on(stage: StageSpec, material: StageData) -> list[str]:
 
 def _check_run(run: Path, content: dict[str, Any], *, resume: bool) -> None:
     """The run folder must be new, or hold the same recipe when resuming."""
+    check_run(run.parent, resume=resume)
     record = run / _RECIPE
-    if record.exists() and not resume:
-        raise TertiumError(
-            f"{run.parent} holds a run already. Go on with --resume, or choose another folder."
-        )
     if record.exists() and record.read_text(encoding="utf-8") != _text(content):
         raise TertiumError(f"{record} differs from this recipe: a run resumes with its own recipe.")
 
@@ -298,7 +294,7 @@ def _run_stage(
             resume=resume,
             progress=progress,
         )
-        if _leads():
+        if leads():
             with atomic_path(weights) as temporary:
                 save_file(module.state_dict(), temporary)
             with atomic_path(done) as temporary:
@@ -357,7 +353,7 @@ def _spent(run: Path, seconds: float) -> float:
     """Seconds of this and of earlier, interrupted calls."""
     record = run / "seconds.txt"
     total = seconds + (float(record.read_text()) if record.exists() else 0.0)
-    if _leads():
+    if leads():
         record.write_text(f"{total:.1f}")
     return total
 
@@ -372,8 +368,3 @@ def _seconds_before_kill(run: Path) -> float:
     if not record.exists() or not checkpoints:
         return 0.0
     return max(0.0, max(checkpoints) - record.stat().st_mtime)
-
-
-def _leads() -> bool:
-    """Whether this process writes: the only one, or the first that a launcher started."""
-    return int(os.environ.get("RANK", "0")) == 0

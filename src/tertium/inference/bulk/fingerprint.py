@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tertium.files import existing_file, sha256
-from tertium.inference.loading import resolve
+from tertium.inference.names import resolve
 from tertium.manifest import FILE_NAME, read_manifest
 
 __all__ = ["InputFile", "describe_input", "model_fingerprint", "same_input"]

@@ -50,7 +50,7 @@ class Addition:
         model: makes the vectors.
         ids: one for every text; None counts on from the texts that are there.
         vectors: what the model made of the texts, if that is there already.
-        progress: show bars; None only on a terminal.
+        progress: False for no progress on standard error.
     """
 
     texts: Iterable[str]

@@ -12,7 +12,7 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import check_new_folder
 from tertium.inference.search.manifest import MANIFEST, IndexManifest, read_index_manifest
 
-__all__ = ["clean", "new_index", "writing"]
+__all__ = ["check_new_index", "clean", "new_index", "writing"]
 
 LOCK = ".lock"
 _OURS = (LOCK, f".{MANIFEST}.*", "segment-*", "graph-*")
@@ -37,10 +37,10 @@ def writing(folder: Path) -> Iterator[IndexManifest]:
 @contextlib.contextmanager
 def new_index(folder: Path) -> Iterator[None]:
     """Have a new index folder to oneself; it goes again if no index comes to be there."""
-    _check_new(folder)
+    check_new_index(folder)
     existed = folder.exists()
     with _locked(folder):
-        _check_new(folder)  # another process may have been faster
+        check_new_index(folder)  # another process may have been faster
         clean(folder, None)
         try:
             yield
@@ -67,7 +67,7 @@ def clean(folder: Path, manifest: IndexManifest | None) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _check_new(folder: Path) -> None:
+def check_new_index(folder: Path) -> None:
     """Raise unless the folder is new, empty, or holds only what a killed build has left."""
     if (folder / MANIFEST).exists():
         raise TertiumError(
