@@ -49,6 +49,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TERTIUM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _csts_password() -> None:
+    """The password of the bundles in the data folder, where a file there gives it."""
+    file = DATA / "csts.password"
+    if file.is_file():
+        os.environ.setdefault("TERTIUM_CSTS_PASSWORD", file.read_text().strip())
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The real benchmark sets, or a skip that says what is missing."""
