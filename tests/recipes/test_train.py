@@ -255,6 +255,23 @@ def test_a_folder_that_holds_a_run(tiny_bert: Path, pairs: Path, tmp_path: Path)
     assert files(tmp_path / "model") == before
 
 
+def test_a_second_run_into_the_folder_is_refused_and_names_the_first(
+    tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    run_stage = module._run_stage
+
+    def meanwhile(*args: Any, **kwargs: Any) -> Any:
+        for resume in (False, True):
+            with pytest.raises(TertiumError, match=rf"model is in use by process {os.getpid()} on"):
+                train(recipe, tmp_path / "model", resume=resume)
+        return run_stage(*args, **kwargs)
+
+    monkeypatch.setattr(module, "_run_stage", meanwhile)
+    train(recipe, tmp_path / "model")
+    assert not (tmp_path / "model" / "run" / ".lock").exists()
+
+
 def test_resuming_what_never_began_begins(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
     train(recipe, tmp_path / "model", resume=True)

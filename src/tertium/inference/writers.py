@@ -14,7 +14,7 @@ from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.encoders.triples import TripleTruncation
 from tertium.errors import TertiumError, require
-from tertium.files import atomic_path
+from tertium.files import atomic_path, new_matrix
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.grading import TripleGrader
 from tertium.inference.pair import PairScorer
@@ -128,7 +128,7 @@ def _write_npy(
         with path.open("wb") as stream:
             np.save(stream, np.empty((0, width), np.float32))
         return
-    matrix = np.lib.format.open_memmap(path, "w+", np.dtype(np.float32), (total, width))
+    matrix = new_matrix(path, np.float32, (total, width))
     start = 0
     for _, vectors in blocks:
         matrix[start : start + len(vectors)] = vectors

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ from tertium.encoders import Encoder
 from tertium.encoders.adapter import apply_adapter, extract_adapter
 from tertium.errors import TertiumError, require
 from tertium.evaluation import Report
-from tertium.files import atomic_path
+from tertium.files import atomic_path, exclusive, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
 from tertium.inference import ConditionalScorer, PairScorer, load
 from tertium.manifest import TrainingData
@@ -95,11 +96,38 @@ def train(
         if find_spec(tracker) is None:
             raise TertiumError(f"train.report_to needs {tracker}: pip install {tracker}")
     folder = benchmarks.find_folder(data)
+    alone = exclusive(output / _RUN / ".lock", folder=output) if _leads() else nullcontext()
+    with alone, report_full_disk(output):
+        if _leads():
+            _check_run(output / _RUN, content, resume=resume)
+        return _train(
+            checked,
+            content,
+            output,
+            folder=folder,
+            resume=resume,
+            command=command,
+            evaluated_as=(command or f"tertium train {recipe}") if evaluate_after else None,
+            progress=progress,
+        )
+
+
+def _train(
+    checked: Recipe,
+    content: dict[str, Any],
+    output: Path,
+    *,
+    folder: Path | None,
+    resume: bool,
+    command: str | None,
+    evaluated_as: str | None,
+    progress: bool | None,
+) -> Trained:
+    """Train a checked recipe; ``evaluated_as`` is the command that the report names."""
     run = output / _RUN
-    if _leads():
-        _check_run(run, content, resume=resume)
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
+    suite = None if evaluated_as is None else _suite(plan[-1], folder)
     prepared = [_load(stage, folder) for stage in plan]
     encoder = build_encoder(checked.encoder)
     trained = [stage_encoder(stage, encoder) for stage in plan]
@@ -143,10 +171,8 @@ def train(
     _save(checked, encoder, heads.get(plan[-1].name), prepared[-1].labels, output)
     seconds = _spent(run, time.perf_counter() - start)
     report = None
-    suite = _suite(plan[-1], folder)
-    if evaluate_after and suite is not None:
-        saved = load(output)
-        report = evaluate(saved, suite, data=folder, command=command or f"tertium train {recipe}")
+    if suite is not None:
+        report = evaluate(load(output), suite, data=folder, command=evaluated_as)
     licences = {name for material in prepared for name in material.licences}
     write_card(
         output,
