@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,19 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model(tmp_path_factory.mktemp("roberta") / "tiny-roberta", "roberta")
+
+
+@pytest.fixture
+def reserve(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], str]:
+    """Give a folder a reserved name, as bases of adapters need one."""
+    from tertium.inference.loading import NAMES, NamedModel
+    from tertium.types import Kind
+
+    def named(name: str, folder: Path) -> str:
+        monkeypatch.setitem(NAMES, name, NamedModel(lambda: folder, Kind.ENCODER, "for a test"))
+        return name
+
+    return named
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

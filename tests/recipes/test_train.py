@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -522,13 +523,18 @@ def test_labels_of_the_wrong_kind_and_a_missing_model_leave_nothing(
 
 @pytest.mark.parametrize("head", ["cosine", "siamese"])
 def test_an_adapter_is_the_merged_model(
-    head: str, tiny_bert: Path, pairs: Path, tmp_path: Path
+    head: str,
+    tiny_bert: Path,
+    pairs: Path,
+    tmp_path: Path,
+    reserve: Callable[[str, Path], str],
 ) -> None:
     stage = toy_stage(pairs, learning_rate=0.01)
     stage["objectives"][0]["head"] = head
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
     settings = ["encoder.freeze=embeddings", "encoder.adapter_rank=2", "encoder.pooling=cls"]
     settings += ["encoder.normalize=true", "encoder.max_length=16"]
+    settings += [f"encoder.model={reserve('tiny', tiny_bert)}"]
     train(recipe, tmp_path / "model", overrides=settings)
     merged, adapted = tertium.load(tmp_path / "model"), tertium.load(tmp_path / "model" / "adapter")
     assert isinstance(adapted, PairScorer)
@@ -541,3 +547,15 @@ def test_an_adapter_is_the_merged_model(
     assert not np.allclose(changed, merged.encode(["a b c"]), atol=1e-3)
     size = sum(path.stat().st_size for path in (tmp_path / "model" / "adapter").iterdir())
     assert size < (tmp_path / "model" / "model.safetensors").stat().st_size
+
+
+@pytest.mark.filterwarnings("default::tertium.errors.TertiumWarning")
+def test_an_adapter_is_not_saved_for_a_base_that_only_this_machine_has(
+    tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    settings = ["encoder.freeze=embeddings", "encoder.adapter_rank=2"]
+    with pytest.warns(TertiumWarning, match="No adapter is saved"):
+        train(recipe, tmp_path / "model", overrides=settings)
+    assert not (tmp_path / "model" / "adapter").exists()
+    assert isinstance(tertium.load(tmp_path / "model"), PairScorer)

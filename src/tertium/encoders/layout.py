@@ -54,7 +54,7 @@ def _config(file: Path) -> dict[str, Any]:
         raise TertiumError(f"{file} is missing. Copy it from where the weights come from.")
     try:
         config = json.loads(file.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
         raise TertiumError(f"{file} is no JSON object. Copy it again from where it comes from.")

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,23 @@ from tertium.inference.engines.attach import check_device, with_engine
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.grading import TripleGrader
 from tertium.inference.pair import PairScorer
-from tertium.manifest import FILE_NAME, read_manifest
+from tertium.manifest import FILE_NAME, MemberEntry, read_manifest, read_members
 from tertium.types import EngineName, Kind, Pooling
 
-__all__ = ["NAMES", "NamedModel", "load", "load_conditional", "load_embedder", "resolve"]
+__all__ = [
+    "NAMES",
+    "NamedModel",
+    "is_shared_name",
+    "load",
+    "load_conditional",
+    "load_embedder",
+    "resolve",
+    "resolve_base",
+]
 
 _SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_DEEPEST = 8  # adapters on adapters and averages of averages
 
 
 @dataclass(frozen=True)
@@ -102,24 +112,38 @@ def load(
     }
     try:
         loaded = _load(folder, name=str(name), **options)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error
+    except TertiumError:
+        raise
+    except Exception as error:  # files of any content end in errors of many kinds
+        first = str(error).strip().partition("\n")[0]
+        reason = first if isinstance(error, OSError | ValueError) else repr(error)
+        raise TertiumError(
+            f"{folder} holds no model that can be loaded: {reason or repr(error)}"
+        ) from error
     return with_engine(loaded, engine, threads=threads, folder=folder)
 
 
 def _load(
-    folder: Path, *, name: str, **options: Any
+    folder: Path, *, name: str, above: tuple[Path, ...] = (), **options: Any
 ) -> Encoder | PairScorer | Ensemble | TripleGrader:
-    """A model that is whole, an adapter on its base, or an average of conditional models."""
+    """A model that is whole, an adapter on its base, or an average of conditional models.
+
+    ``above`` are the models that led here, outermost first.
+    """
+    if folder in above or len(above) > _DEEPEST:
+        raise TertiumError(
+            f"{above[0] / FILE_NAME}: its bases and members lead back to the model itself, or too "
+            "deep. Fetch the model again."
+        )
     manifest = read_manifest(folder)
     plain = Kind.STATIC if is_static(folder) else Kind.ENCODER
     kind = manifest.kind if manifest else plain
     details = manifest.details if manifest else {}
-    if kind is Kind.CONDITIONAL and "members" in details:
-        return _load_average(folder, details["members"], name=name, **options)
+    if manifest and kind is Kind.CONDITIONAL and "members" in details:
+        members = read_members(folder, manifest)
+        return _load_average(folder, members, name=name, above=(*above, folder), **options)
     if "base" in details:
-        return _load_adapter(folder, kind, details, name=name, **options)
+        return _load_adapter(folder, kind, details, name=name, above=(*above, folder), **options)
     return KINDS[kind].load(folder, name=name, **options)
 
 
@@ -134,26 +158,22 @@ def _load_adapter(
 ) -> PairScorer | ConditionalScorer:
     """What differs from a base, which may be an adapter itself, on that base."""
     length = max_length or details.get("max_length")
-    base = _load(resolve(details["base"]), pooling=None, max_length=length, **options)
+    base = _load(resolve_base(folder, details), pooling=None, max_length=length, **options)
     encoder = base.encoder if isinstance(base, PairScorer | ConditionalScorer) else base
     if not isinstance(encoder, Encoder):
-        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is no one encoder.")
+        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is not a single encoder.")
     adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
     return adapted.load_adapter(folder, encoder, pooling=pooling)
 
 
 def _load_average(
-    folder: Path, entries: Sequence[dict[str, Any]], *, name: str, **options: Any
+    folder: Path, entries: Sequence[tuple[Path, MemberEntry]], *, name: str, **options: Any
 ) -> ConditionalAverage:
-    if not entries or any(not {"folder", "name", "weight"} <= entry.keys() for entry in entries):
-        raise TertiumError(f"{folder / FILE_NAME}: the members of the average are not all told.")
-    members = [
-        _load(folder / entry["folder"], **{**options, "name": entry["name"]}) for entry in entries
-    ]
+    members = [_load(place, name=entry.name, **options) for place, entry in entries]
     taking = [member for member in members if isinstance(member, TripleGrader)]
     if len(taking) < len(members):
         raise TertiumError(f"{folder}: a member of this average takes no conditions.")
-    return ConditionalAverage(taking, weights=[entry["weight"] for entry in entries], name=name)
+    return ConditionalAverage(taking, weights=[entry.weight for _, entry in entries], name=name)
 
 
 def load_embedder(
@@ -194,9 +214,28 @@ def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Pat
         return path
     if path.exists():
         raise ModelNotFoundError(f"{path} is a file; a model is a folder.")
-    if not _HUB_ID.fullmatch(text) or text.startswith("."):
+    if not _HUB_ID.fullmatch(text):
         raise ModelNotFoundError(f"There is no folder {path}.")
     return _from_hub(text, revision)
+
+
+def is_shared_name(name: str) -> bool:
+    """Whether ``name`` means the same model on every machine: a reserved name or a hub id."""
+    return name in NAMES or (_HUB_ID.fullmatch(name) is not None and not Path(name).exists())
+
+
+def resolve_base(folder: Path, details: Mapping[str, Any]) -> Path:
+    """The folder of the model that the adapter in ``folder`` changes.
+
+    It is not looked for among the folders here: a model from elsewhere must not choose among them.
+    """
+    base = details["base"]
+    if not isinstance(base, str) or not (base in NAMES or _HUB_ID.fullmatch(base)):
+        raise TertiumError(
+            f"{folder / FILE_NAME}: the base {base!r} is neither a reserved name "
+            f"({', '.join(NAMES)}) nor a hub id. Fetch the model again."
+        )
+    return NAMES[base].folder() if base in NAMES else _from_hub(base, None)
 
 
 def _from_hub(repository: str, revision: str | None) -> Path:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,11 +20,12 @@ from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.encoders import Encoder
 from tertium.encoders.adapter import apply_adapter, extract_adapter
-from tertium.errors import TertiumError, require
+from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
 from tertium.files import atomic_path, exclusive, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
 from tertium.inference import ConditionalScorer, PairScorer, load
+from tertium.inference.loading import is_shared_name
 from tertium.manifest import TrainingData
 from tertium.recipes.build import build_encoder, build_module, build_schedule, stage_encoder
 from tertium.recipes.card import write_card
@@ -308,7 +310,14 @@ def _save(
         if isinstance(head, ConditionalHead)
         else PairScorer(encoder, head, labels)
     )
-    if recipe.encoder.adapter_rank is not None:
+    if recipe.encoder.adapter_rank is not None and not is_shared_name(recipe.encoder.model):
+        warnings.warn(
+            f"No adapter is saved: it would name {recipe.encoder.model}, a folder that only this "
+            "machine has. The whole model is saved.",
+            TertiumWarning,
+            stacklevel=2,
+        )
+    elif recipe.encoder.adapter_rank is not None:
         adapter = _project(recipe, encoder)
         if isinstance(head, ConditionalHead):
             halve(head)
