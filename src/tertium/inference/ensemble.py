@@ -18,7 +18,14 @@ from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.functional import cosine_pairs
 from tertium.inference.shares import member_weights
-from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
+from tertium.manifest import (
+    FILE_NAME,
+    Manifest,
+    TrainingData,
+    read_manifest,
+    read_members,
+    write_manifest,
+)
 from tertium.types import Kind, Pooling, TextPair
 
 __all__ = ["Ensemble", "Member"]
@@ -84,18 +91,9 @@ class Ensemble(Explains):
         manifest = read_manifest(folder)
         if manifest is None or manifest.kind is not Kind.ENSEMBLE:
             raise TertiumError(f"{folder} holds no ensemble.")
-        entries = manifest.details.get("members")
-        if not entries or any(
-            not {"folder", "name", "weight"} <= entry.keys() for entry in entries
-        ):
-            raise TertiumError(
-                f"{folder / FILE_NAME}: the members of the ensemble are not all told."
-            )
-        encoders = [
-            _load_member(folder / str(entry["folder"]), name=entry["name"], **options)
-            for entry in entries
-        ]
-        weights = [float(entry["weight"]) for entry in entries]
+        members = read_members(folder, manifest)
+        encoders = [_load_member(place, name=entry.name, **options) for place, entry in members]
+        weights = [entry.weight for _, entry in members]
         return cls(encoders, weights=weights, name=name or folder.name)
 
     @property

@@ -14,12 +14,14 @@ from tertium.inference.engines import check_device
 from tertium.inference.engines.attach import with_engine
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.grading import TripleGrader
-from tertium.inference.names import resolve
+from tertium.inference.names import resolve, resolve_base
 from tertium.inference.pair import PairScorer
-from tertium.manifest import FILE_NAME, read_manifest
+from tertium.manifest import FILE_NAME, MemberEntry, read_manifest, read_members
 from tertium.types import EngineName, Kind, Pooling
 
 __all__ = ["load", "load_conditional", "load_embedder"]
+
+_DEEPEST = 8  # adapters on adapters and averages of averages
 
 # What ``load`` returns, by the kind that ``tertium.json`` names.
 KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[ConditionalScorer]] = {
@@ -72,24 +74,38 @@ def load(
     }
     try:
         loaded = _load(folder, name=str(name), **options)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error
+    except TertiumError:
+        raise
+    except Exception as error:  # files of any content end in errors of many kinds
+        first = str(error).strip().partition("\n")[0]
+        reason = first if isinstance(error, OSError | ValueError) else repr(error)
+        raise TertiumError(
+            f"{folder} holds no model that can be loaded: {reason or repr(error)}"
+        ) from error
     return with_engine(loaded, engine, threads=threads, folder=folder)
 
 
 def _load(
-    folder: Path, *, name: str, **options: Any
+    folder: Path, *, name: str, above: tuple[Path, ...] = (), **options: Any
 ) -> Encoder | PairScorer | Ensemble | TripleGrader:
-    """A model that is whole, an adapter on its base, or an average of conditional models."""
+    """A model that is whole, an adapter on its base, or an average of conditional models.
+
+    ``above`` are the models that led here, outermost first.
+    """
+    if folder in above or len(above) > _DEEPEST:
+        raise TertiumError(
+            f"{above[0] / FILE_NAME}: its bases and members lead back to the model itself, or too "
+            "deep. Fetch the model again."
+        )
     manifest = read_manifest(folder)
     plain = Kind.STATIC if is_static(folder) else Kind.ENCODER
     kind = manifest.kind if manifest else plain
     details = manifest.details if manifest else {}
-    if kind is Kind.CONDITIONAL and "members" in details:
-        return _load_average(folder, details["members"], name=name, **options)
+    if manifest and kind is Kind.CONDITIONAL and "members" in details:
+        members = read_members(folder, manifest)
+        return _load_average(folder, members, name=name, above=(*above, folder), **options)
     if "base" in details:
-        return _load_adapter(folder, kind, details, name=name, **options)
+        return _load_adapter(folder, kind, details, name=name, above=(*above, folder), **options)
     return KINDS[kind].load(folder, name=name, **options)
 
 
@@ -104,26 +120,22 @@ def _load_adapter(
 ) -> PairScorer | ConditionalScorer:
     """What differs from a base, which may be an adapter itself, on that base."""
     length = max_length or details.get("max_length")
-    base = _load(resolve(details["base"]), pooling=None, max_length=length, **options)
+    base = _load(resolve_base(folder, details), pooling=None, max_length=length, **options)
     encoder = base.encoder if isinstance(base, PairScorer | ConditionalScorer) else base
     if not isinstance(encoder, Encoder):
-        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is no one encoder.")
+        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is not a single encoder.")
     adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
     return adapted.load_adapter(folder, encoder, pooling=pooling)
 
 
 def _load_average(
-    folder: Path, entries: Sequence[dict[str, Any]], *, name: str, **options: Any
+    folder: Path, entries: Sequence[tuple[Path, MemberEntry]], *, name: str, **options: Any
 ) -> ConditionalAverage:
-    if not entries or any(not {"folder", "name", "weight"} <= entry.keys() for entry in entries):
-        raise TertiumError(f"{folder / FILE_NAME}: the members of the average are not all told.")
-    members = [
-        _load(folder / entry["folder"], **{**options, "name": entry["name"]}) for entry in entries
-    ]
+    members = [_load(place, name=entry.name, **options) for place, entry in entries]
     taking = [member for member in members if isinstance(member, TripleGrader)]
     if len(taking) < len(members):
         raise TertiumError(f"{folder}: a member of this average takes no conditions.")
-    return ConditionalAverage(taking, weights=[entry["weight"] for entry in entries], name=name)
+    return ConditionalAverage(taking, weights=[entry.weight for _, entry in entries], name=name)
 
 
 def load_embedder(

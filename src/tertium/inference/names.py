@@ -2,18 +2,19 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tertium.errors import ModelNotFoundError, TertiumError
 from tertium.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind
 
-__all__ = ["NAMES", "NamedModel", "resolve", "takes_conditions"]
+__all__ = ["NAMES", "NamedModel", "is_shared_name", "resolve", "resolve_base", "takes_conditions"]
 
 _SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,28 @@ def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Pat
         return path
     if path.exists():
         raise ModelNotFoundError(f"{path} is a file; a model is a folder.")
-    if not _HUB_ID.fullmatch(text) or text.startswith("."):
+    if not _HUB_ID.fullmatch(text):
         raise ModelNotFoundError(f"There is no folder {path}.")
     return _from_hub(text, revision)
+
+
+def is_shared_name(name: str) -> bool:
+    """Whether ``name`` means the same model on every machine: a reserved name or a hub id."""
+    return name in NAMES or (_HUB_ID.fullmatch(name) is not None and not Path(name).exists())
+
+
+def resolve_base(folder: Path, details: Mapping[str, Any]) -> Path:
+    """The folder of the model that the adapter in ``folder`` changes.
+
+    It is not looked for among the folders here: a model from elsewhere must not choose among them.
+    """
+    base = details["base"]
+    if not isinstance(base, str) or not (base in NAMES or _HUB_ID.fullmatch(base)):
+        raise TertiumError(
+            f"{folder / FILE_NAME}: the base {base!r} is neither a reserved name "
+            f"({', '.join(NAMES)}) nor a hub id. Fetch the model again."
+        )
+    return NAMES[base].folder() if base in NAMES else _from_hub(base, None)
 
 
 def takes_conditions(name: str | os.PathLike[str], *, revision: str | None = None) -> bool:

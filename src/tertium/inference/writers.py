@@ -13,7 +13,7 @@ from tertium.encoders import Encoder
 from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.encoders.triples import TripleTruncation
-from tertium.files import atomic_path
+from tertium.files import atomic_path, new_matrix
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.formats import SCORES, VECTORS, check_format
 from tertium.inference.grading import TripleGrader
@@ -120,7 +120,7 @@ def _write_npy(
         with path.open("wb") as stream:
             np.save(stream, np.empty((0, width), np.float32))
         return
-    matrix = np.lib.format.open_memmap(path, "w+", np.dtype(np.float32), (total, width))
+    matrix = new_matrix(path, np.float32, (total, width))
     start = 0
     for _, vectors in blocks:
         matrix[start : start + len(vectors)] = vectors

@@ -5,6 +5,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,9 +22,10 @@ from tertium.encoders.adapter import apply_adapter, extract_adapter
 from tertium.encoders.bfloat16 import check_bfloat16
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
-from tertium.files import atomic_path
+from tertium.files import atomic_path, exclusive, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
 from tertium.inference import ConditionalScorer, PairScorer, load
+from tertium.inference.names import is_shared_name
 from tertium.manifest import TrainingData
 from tertium.recipes.amounts import Amount
 from tertium.recipes.build import build_encoder, build_module, build_schedule, stage_encoder
@@ -102,14 +104,45 @@ def train(
         if find_spec(tracker) is None:
             raise TertiumError(f"train.report_to needs {tracker}: pip install {tracker}")
     folder = benchmarks.find_folder(data)
+    alone = exclusive(output / _RUN / ".lock", folder=output) if leads() else nullcontext()
+    with alone, report_full_disk(output):
+        if leads():
+            _check_run(output / _RUN, content, resume=resume)
+        return _train(
+            recipe,
+            checked,
+            content,
+            output,
+            folder=folder,
+            strict_data=strict_data,
+            resume=resume,
+            command=command,
+            evaluated_as=(command or f"tertium train {recipe}") if evaluate_after else None,
+            progress=progress,
+        )
+
+
+def _train(
+    name: str,
+    checked: Recipe,
+    content: dict[str, Any],
+    output: Path,
+    *,
+    folder: Path | None,
+    strict_data: bool,
+    resume: bool,
+    command: str | None,
+    evaluated_as: str | None,
+    progress: bool | None,
+) -> Trained:
+    """Train a checked recipe; ``evaluated_as`` is the command that the report names."""
     run = output / _RUN
-    if leads():
-        _check_run(run, content, resume=resume)
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
+    suite = None if evaluated_as is None else _suite(plan[-1], folder)
     prepared = [_load(stage, folder) for stage in plan]
     amounts = {stage.name: material.amount for stage, material in zip(plan, prepared, strict=True)}
-    _check_amounts(recipe, amounts, strict=strict_data)
+    _check_amounts(name, amounts, strict=strict_data)
     encoder = build_encoder(checked.encoder)
     if encoder.device.type == "cpu" and any(stage.train.precision == "bf16" for stage in plan):
         check_bfloat16(remedy="train with precision float32")  # before torch computes anything
@@ -160,10 +193,8 @@ def train(
     _save(checked, encoder, heads.get(plan[-1].name), prepared[-1].labels, output)
     seconds = _spent(run, time.perf_counter() - start)
     report = None
-    suite = _suite(plan[-1], folder)
-    if evaluate_after and suite is not None:
-        saved = load(output)
-        report = evaluate(saved, suite, data=folder, command=command or f"tertium train {recipe}")
+    if suite is not None:
+        report = evaluate(load(output), suite, data=folder, command=evaluated_as)
     licences = {name for material in prepared for name in material.licences}
     write_card(
         output,
@@ -321,7 +352,14 @@ def _save(
         if isinstance(head, ConditionalHead)
         else PairScorer(encoder, head, labels)
     )
-    if recipe.encoder.adapter_rank is not None:
+    if recipe.encoder.adapter_rank is not None and not is_shared_name(recipe.encoder.model):
+        warnings.warn(
+            f"No adapter is saved: it would name {recipe.encoder.model}, a folder that only this "
+            "machine has. The whole model is saved.",
+            TertiumWarning,
+            stacklevel=2,
+        )
+    elif recipe.encoder.adapter_rank is not None:
         adapter = _project(recipe, encoder)
         if isinstance(head, ConditionalHead):
             halve(head)

@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.files import check_new_folder
+from tertium.files import check_new_folder, report_full_disk
 from tertium.inference.search.manifest import MANIFEST, IndexManifest, read_index_manifest
 
 __all__ = ["check_new_index", "clean", "new_index", "writing"]
@@ -29,7 +29,8 @@ def writing(folder: Path) -> Iterator[IndexManifest]:
     with _locked(folder):
         clean(folder, read_index_manifest(folder))
         try:
-            yield read_index_manifest(folder)
+            with report_full_disk(folder):
+                yield read_index_manifest(folder)
         finally:
             clean(folder, read_index_manifest(folder))
 
@@ -43,7 +44,8 @@ def new_index(folder: Path) -> Iterator[None]:
         check_new_index(folder)  # another process may have been faster
         clean(folder, None)
         try:
-            yield
+            with report_full_disk(folder):
+                yield
         finally:
             if (folder / MANIFEST).exists():
                 clean(folder, read_index_manifest(folder))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
+from tertium.files import new_matrix
 from tertium.inference.search.manifest import SegmentRecord, record_file
 
 __all__ = [
@@ -126,7 +127,7 @@ def merge_segments(folder: Path, parts: Sequence[Path]) -> SegmentRecord:
     np.save(folder / IDS, np.concatenate([segment.ids for segment in segments]))
     first = segments[0].vectors
     shape = (sum(map(len, segments)), first.shape[1])
-    matrix = np.lib.format.open_memmap(folder / VECTORS, "w+", first.dtype, shape)
+    matrix = new_matrix(folder / VECTORS, first.dtype, shape)
     at = 0
     for segment in segments:
         for start in range(0, len(segment), _COPIED):
