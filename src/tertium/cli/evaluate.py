@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from tertium.cli.output import ENGINE, JSON, emit, note
+from tertium.cli.output import ENGINE, JSON, emit, note, say
 
 __all__ = ["evaluate"]
 
@@ -56,7 +56,7 @@ def evaluate(
         report = tertium.evaluate(loaded, suite.split(","), **options)
         reports[str(name)] = report
         if not as_json:
-            typer.echo(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
+            say(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
     if output is not None:
         _save(reports, output)
         note(f"saved {output}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli.output import JSON, emit, note, say
 
 __all__ = ["report"]
 
@@ -56,7 +56,7 @@ def report(
         figures = sum(1 for file in built.numbers["files"] if file.endswith(".svg"))
         count = len(built.numbers["models"])
         plural = "" if count == 1 else "s"
-        typer.echo(f"{built.page}: {count} model{plural}, {figures} figures")
+        say(f"{built.page}: {count} model{plural}, {figures} figures")
         for entry in built.numbers["left_out"]:
             whose = f", {entry['model']}" if entry["model"] else ""
             note(f"left out: {entry['section']}{whose}: {entry['reason']}")

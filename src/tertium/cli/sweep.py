@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli.output import JSON, emit, note, say
 
 __all__ = ["sweep"]
 
@@ -32,4 +32,4 @@ def sweep(
     if as_json:
         emit(table.to_json())
     else:
-        typer.echo(str(table))
+        say(str(table))
