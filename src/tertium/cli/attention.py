@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import corpus
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli.output import JSON, MODEL, emit, note, say
 
 __all__ = ["attention"]
 
@@ -57,4 +57,4 @@ def attention(
         )
     else:
         note(f"{output}: {', '.join(file.name for file in files)}")
-        typer.echo(f"mean attention information: {same:.3f} same text, {other:.3f} two texts")
+        say(f"mean attention information: {same:.3f} same text, {other:.3f} two texts")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli.output import JSON, MODEL, emit
+from tertium.cli.output import JSON, MODEL, cell, emit, say
 
 if TYPE_CHECKING:
     from tertium.analysis import Augmented
@@ -49,7 +49,7 @@ def augment(
         if as_json:
             emit({"model": model, "view": view, "text": text, "changed": result, "seed": seed})
         else:
-            typer.echo(result)
+            say(result)
         return
     dropout = AttentionDropout(
         vocabulary,
@@ -79,7 +79,6 @@ def _plain(found: "Augmented") -> dict[str, object]:
 def _show(text: str, found: "Augmented") -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from tertium.cli.compare import bar
 
@@ -91,12 +90,12 @@ def _show(text: str, found: "Augmented") -> None:
     for at, (token, score) in enumerate(zip(found.tokens, found.scores, strict=True)):
         style = "dim" if at in order else ""
         drawn = bar(score, low=0.0, high=most)
-        table.add_row(Text(token, style), f"{score:.2f}", drawn, str(order.get(at, "")))
+        table.add_row(cell(token, style), f"{score:.2f}", drawn, str(order.get(at, "")))
     console = Console()
     console.print(table)
     console.print()
     steps = Table("", "gone", "left", box=None, pad_edge=False)
-    steps.add_row("0", "", Text(text))
+    steps.add_row("0", "", cell(text))
     for number, step in enumerate(found.steps, 1):
-        steps.add_row(str(number), Text(step.token), Text(step.text))
+        steps.add_row(str(number), cell(step.token), cell(step.text))
     console.print(steps)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tertium.cli import checks, corpus
-from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, cell, emit, note
 
 if TYPE_CHECKING:
     from tertium.inference.search import Clustering
@@ -36,6 +36,7 @@ def cluster(
     vectors: Path | None = corpus.VECTORS,
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
+    spreadsheet_safe: bool = SAFE_CELLS,
     as_json: bool = JSON,
 ) -> None:
     """Group texts: communities around a text, or as many groups as you ask for.
@@ -52,7 +53,8 @@ def cluster(
     from tertium.inference.search import cluster as find
 
     found = find(read.texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
-    with table(output, ("cluster", "id", "text", "similarity")) as write:
+    columns = ("cluster", "id", "text", "similarity")
+    with table(output, columns, spreadsheet_safe=spreadsheet_safe) as write:
         for number, group in enumerate(found.clusters, 1):
             for row, score in zip(group.rows, group.scores, strict=True):
                 write((number, read.ids[row], read.texts[row], score))
@@ -87,13 +89,12 @@ def _show(found: "Clustering", read: corpus.Corpus) -> None:
     """The largest groups, each by its middle."""
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     if not found.clusters:
         return
     table = Table("", "texts", "in the middle", box=None, pad_edge=False)
     for number, group in enumerate(found.clusters[:_SHOWN], 1):
-        table.add_row(str(number), f"{len(group.rows):,}", Text(read.texts[group.centre]))
+        table.add_row(str(number), f"{len(group.rows):,}", cell(read.texts[group.centre]))
     Console().print(table)
     if len(found.clusters) > _SHOWN:
         Console().print(f"and {len(found.clusters) - _SHOWN:,} more")

@@ -31,6 +31,11 @@ def dedupe(
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
     method: str = corpus.METHOD,
+    spreadsheet_safe: bool = typer.Option(
+        True,
+        "--spreadsheet-safe/--raw-cells",
+        help="In the report, put ' before a text that a spreadsheet would run as a formula.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Drop every text that is near an earlier one that stays; the order is kept.
@@ -51,7 +56,7 @@ def dedupe(
     found = find(read.texts, source, threshold=threshold, method=method)
     if report is not None:
         columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity")
-        with table(report, columns) as write:
+        with table(report, columns, spreadsheet_safe=spreadsheet_safe) as write:
             for gone in found.dropped:
                 kept = (read.ids[gone.kept], read.texts[gone.kept])
                 write(

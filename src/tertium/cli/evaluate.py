@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import ENGINE, JSON, NAMED_MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, NAMED_MODEL, emit, note, say
 
 __all__ = ["evaluate"]
 
@@ -70,7 +70,7 @@ def evaluate(
         report = tertium.evaluate(loaded, suite.split(","), **options)
         reports[str(name)] = report
         if not as_json:
-            typer.echo(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
+            say(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
     if output is not None:
         _save(reports, output)
         note(f"saved {output}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import DATA, JSON, NAMED_MODEL, emit, note
+from tertium.cli.output import DATA, JSON, NAMED_MODEL, emit, note, say
 
 if TYPE_CHECKING:
     from tertium.inference.engines.export import ExportedPart
@@ -63,10 +63,10 @@ def export(
         )
         return
     for part in parts:
-        typer.echo(f"{part.name}: {_figures(part)}")
+        say(f"{part.name}: {_figures(part)}")
         note(f"{part.folder}: {part.record.size / 1e6:.1f} MB")
     if change is not None:
-        typer.echo(
+        say(
             f"{change['suite']}: torch {change['torch']:.2f}, {engine} {change['engine']:.2f}, "
             f"change {change['change']:+.2f}"
         )

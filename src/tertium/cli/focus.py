@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import JSON, emit, note
+from tertium.cli.output import JSON, cell, emit, note
 
 if TYPE_CHECKING:
     from tertium.analysis import Focus
@@ -88,7 +88,6 @@ def _parts(model: str | None) -> "tuple[Encoder, ConditionalHead | None]":
 def _show(found: "Focus") -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from tertium.cli.compare import bar
 
@@ -103,9 +102,9 @@ def _show(found: "Focus") -> None:
             value = float(values[at])
             cells += [f"{value:.4f}", bar(value, low=low, high=high + 1e-9, width=16)]
         marked = at in found.marked
-        table.add_row(Text(f"{'*' if marked else ' '} {word}", "bold" if marked else ""), *cells)
+        table.add_row(cell(f"{'*' if marked else ' '} {word}", "bold" if marked else ""), *cells)
     console = Console()
-    console.print(Text(f"as to: {found.condition}", style="bold"))
+    console.print(cell(f"as to: {found.condition}", style="bold"))
     console.print(table)
     console.print("* exchanges most attention with the condition", style="dim")
     console.print("bars: from the least to the most attended word", style="dim")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tertium.cli import checks, corpus, hits
-from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, cell, emit, note
 
 if TYPE_CHECKING:
     from tertium.inference.search import TextIndex
@@ -96,6 +96,7 @@ def search(
     model: str | None = _OWN,
     engine: str = ENGINE,
     column: str | None = typer.Option(None, help="Column of the file of queries."),
+    spreadsheet_safe: bool = SAFE_CELLS,
     as_json: bool = JSON,
 ) -> None:
     """Find the texts of an index that are nearest to a query.
@@ -115,7 +116,16 @@ def search(
         check_outputs(file, output)
     opened = _open(index, model, engine)
     if output is not None:
-        count = hits.write(opened, queries or [], file, column, output, k=k, threshold=threshold)
+        count = hits.write(
+            opened,
+            queries or [],
+            file,
+            column,
+            output,
+            k=k,
+            threshold=threshold,
+            spreadsheet_safe=spreadsheet_safe,
+        )
         if as_json:
             emit({"index": str(index), "output": str(output), "queries": count})
         else:
@@ -150,7 +160,6 @@ def stats(
         return
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in summary.items():
@@ -158,7 +167,7 @@ def stats(
         for name, item in inner:
             if item is not None:
                 shown = f"{item:,}" if type(item) is int else str(item)
-                table.add_row(key, name, Text(shown))
+                table.add_row(key, name, cell(shown))
     Console().print(table)
 
 

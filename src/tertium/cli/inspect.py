@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import JSON, NAMED_MODEL, emit
+from tertium.cli.output import JSON, NAMED_MODEL, emit, say
 
 __all__ = ["inspect"]
 
@@ -63,13 +63,13 @@ def inspect(
             }
         )
         return
-    typer.echo(f"backbones        {found.backbones}")
-    typer.echo(f"parameters       {found.parameters / 1e6:.1f} M")
-    typer.echo(f"cost             {found.macs / 1e9:.3f} GMACs for a text of {tokens} tokens")
+    say(f"backbones        {found.backbones}")
+    say(f"parameters       {found.parameters / 1e6:.1f} M")
+    say(f"cost             {found.macs / 1e9:.3f} GMACs for a text of {tokens} tokens")
     if eta is not None:
-        typer.echo(f"score for cost   {eta:.2f} a GMAC")
+        say(f"score for cost   {eta:.2f} a GMAC")
     if mean is not None:
-        typer.echo(f"CLS energy       {mean:.4f}, the mean of all layers over {len(chosen)} texts")
+        say(f"CLS energy       {mean:.4f}, the mean of all layers over {len(chosen)} texts")
         longest = max(found.energy)
         for number, energy in enumerate(found.energy, 1):
-            typer.echo(f"  layer {number:<8d} {energy:.4f} {'█' * round(_BAR * energy / longest)}")
+            say(f"  layer {number:<8d} {energy:.4f} {'█' * round(_BAR * energy / longest)}")

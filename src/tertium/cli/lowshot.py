@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import DATA, JSON, emit, note
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 __all__ = ["lowshot"]
 
@@ -53,5 +53,5 @@ def lowshot(
     if as_json:
         emit(table.to_json())
     else:
-        typer.echo(str(table))
+        say(str(table))
         note(f"{output}: table.md, table.json, curves.png, curves.svg")

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import checks, corpus
-from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
+from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, emit, note
 
 __all__ = ["mine"]
 
@@ -24,6 +24,7 @@ def mine(
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
     method: str = corpus.METHOD,
+    spreadsheet_safe: bool = SAFE_CELLS,
     as_json: bool = JSON,
 ) -> None:
     """Find the pairs of texts that are most alike, and write them, the best first.
@@ -40,7 +41,8 @@ def mine(
     from tertium.inference.search import mine as find
 
     found = find(read.texts, source, threshold=threshold, top_k=top_k, limit=limit, method=method)
-    with table(output, ("sentence1", "sentence2", "similarity", "id1", "id2")) as write:
+    columns = ("sentence1", "sentence2", "similarity", "id1", "id2")
+    with table(output, columns, spreadsheet_safe=spreadsheet_safe) as write:
         for first, second, score in found:
             write((read.texts[first], read.texts[second], score, read.ids[first], read.ids[second]))
     if as_json:

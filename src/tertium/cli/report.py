@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import DATA, JSON, emit, note
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 __all__ = ["report"]
 
@@ -70,7 +70,7 @@ def report(
         figures = sum(1 for file in built.numbers["files"] if file.endswith(".svg"))
         count = len(built.numbers["models"])
         plural = "" if count == 1 else "s"
-        typer.echo(f"{built.page}: {count} model{plural}, {figures} figures")
+        say(f"{built.page}: {count} model{plural}, {figures} figures")
         for entry in built.numbers["left_out"]:
             whose = f", {entry['model']}" if entry["model"] else ""
             note(f"left out: {entry['section']}{whose}: {entry['reason']}")

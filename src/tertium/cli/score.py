@@ -28,6 +28,11 @@ def score(
     on_error: str | None = bulk.ON_ERROR,
     engine_cluster: str | None = bulk.CLUSTER,
     ray_address: str | None = bulk.RAY_ADDRESS,
+    spreadsheet_safe: bool = typer.Option(
+        False,
+        "--spreadsheet-safe/--raw-cells",
+        help="In .tsv and .csv, put ' before a text that a spreadsheet would run as a formula.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Score every pair of a file, in constant memory; the output has the input's order.
@@ -59,7 +64,7 @@ def score(
     if asks and not conditional:
         note(f"note: {scorer.name} does not take conditions; the column is left out.")
     texts = _triples(pairs) if conditional else _pairs(pairs)
-    rows = write_scores(scorer, texts, Path(output))
+    rows = write_scores(scorer, texts, Path(output), spreadsheet_safe=spreadsheet_safe)
     if as_json:
         emit({"output": output, "rows": rows, "scale": list(scorer.scale)})
     else:

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import DATA, JSON, emit, note
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 __all__ = ["sweep"]
 
@@ -45,4 +45,4 @@ def sweep(
     if as_json:
         emit(table.to_json())
     else:
-        typer.echo(str(table))
+        say(str(table))

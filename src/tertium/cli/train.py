@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import DATA, JSON, emit, note
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 if TYPE_CHECKING:
     from tertium.recipes.train import Trained
@@ -77,10 +77,10 @@ def show_trained(trained: "Trained", *, as_json: bool) -> None:
         )
         return
     if trained.report is not None:
-        typer.echo(str(trained.report))
+        say(str(trained.report))
         for stage, amount in trained.data.items():
             if amount.partial:
-                typer.echo(f"stage {stage} ran on {amount}")
+                say(f"stage {stage} ran on {amount}")
     note(f"{trained.folder}: trained in {trained.seconds / 60:.1f} minutes, see its README.md")
 
 
@@ -137,9 +137,9 @@ def _explain(name: str, *, as_json: bool) -> None:
     if as_json:
         emit(recipe.model_dump(mode="json"))
         return
-    typer.echo(f"{recipe.summary}\n{recipe.source}\n")
-    typer.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-    typer.echo("Change a setting with --set, for instance --set stages.0.train.epochs=2")
+    say(f"{recipe.summary}\n{recipe.source}\n")
+    say(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    say("Change a setting with --set, for instance --set stages.0.train.epochs=2")
 
 
 def _finite(entry: dict[str, float]) -> dict[str, float | None]:

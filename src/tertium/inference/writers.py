@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tertium.data.tables import no_formula, one_line
 from tertium.encoders import Encoder
 from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
@@ -56,6 +57,8 @@ def write_scores(
     scorer: Encoder | PairScorer | Ensemble | TripleGrader,
     items: Iterable[tuple[str, ...]],
     output: Path,
+    *,
+    spreadsheet_safe: bool = False,
 ) -> int:
     """Score pairs or triples into a .tsv, .csv, .jsonl or .parquet file; return the row count.
 
@@ -63,6 +66,7 @@ def write_scores(
         scorer: makes the scores.
         items: pairs, or for a conditional scorer triples.
         output: the ending chooses the format.
+        spreadsheet_safe: let no text of a .tsv or .csv file begin as a formula does.
     """
     writers: dict[str, Callable[[Path, Columns], contextlib.AbstractContextManager[_RowSink]]] = {
         ".tsv": _delimited_tsv,
@@ -74,16 +78,18 @@ def write_scores(
     count = 0
     conditional = isinstance(scorer, TripleGrader)
     truncation = TripleTruncation() if conditional else Truncation()
-    score: Callable[..., np.ndarray] = scorer.score
+    grade: Callable[..., np.ndarray] = scorer.score
     columns = ("sentence1", "sentence2", *(["condition"] if conditional else []), "similarity")
+    written = no_formula if spreadsheet_safe and output.suffix in (".tsv", ".csv") else str
     with (
         atomic_path(output) as temporary,
         writers[output.suffix](temporary, columns) as write,
         bar(total=None, label="scoring", unit="pair") as shown,
     ):
         for window in chunks(items, _WINDOW):
-            scores = score(window, progress=False, truncation=truncation)
-            write([(*texts, float(s)) for texts, s in zip(window, scores, strict=True)])
+            scores = grade(window, progress=False, truncation=truncation)
+            rows = zip(window, scores, strict=True)
+            write([(*map(written, texts), float(score)) for texts, score in rows])
             count += len(window)
             shown.update(len(window))
     truncation.report()
@@ -149,7 +155,7 @@ def _delimited_tsv(path: Path, columns: Columns) -> Iterator[_RowSink]:
 
         def write(rows: list[Row], /) -> None:
             for *texts, similarity in rows:
-                fields = [*(_flat(str(text)) for text in texts), f"{similarity:.6f}"]
+                fields = [*(one_line(str(text)) for text in texts), f"{similarity:.6f}"]
                 stream.write("\t".join(fields) + "\n")
 
         yield write
@@ -189,8 +195,3 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
             writer.write_batch(pa.record_batch([*texts, scores.cast(pa.float32())], schema=schema))
 
         yield write
-
-
-def _flat(text: str) -> str:
-    """Tabs and line breaks cannot stand in a TSV field: white space there becomes one space."""
-    return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text
