@@ -15,14 +15,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
-from tertium.recipes.files import RecipeError, read_recipe
+from tertium.recipes.files import RecipeError, read_recipe, read_yaml
 
 __all__ = ["Sweep", "SweepTable", "Variant", "read_sweep", "run_all", "run_sweep", "sweep_names"]
 
@@ -133,9 +132,7 @@ def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
     if not path.is_file():
         raise RecipeError(f"{path}: no such sweep file.")
     try:
-        found = Sweep.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{path} is not YAML: {error}") from error
+        found = Sweep.model_validate(read_yaml(path))
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'sweep'}: {e['msg'].removeprefix('Value error, ')}"
