@@ -22,12 +22,14 @@ __all__ = [
     "own_data",
     "read_content",
     "read_recipe",
+    "read_yaml",
     "recipe_names",
     "resolve_recipe",
 ]
 
 RUN = Path("run", "recipe.yaml")  # what a run in a model's folder is known by
 _FOLDER = Path(__file__).parent
+_NO_YAML = (yaml.YAMLError, ValueError, TypeError, RecursionError)  # of a date, a key, nesting
 
 
 class RecipeError(TertiumError):
@@ -133,14 +135,19 @@ def resolve_recipe(name: str) -> Path:
     return _FOLDER / f"{name}.yaml"
 
 
+def read_yaml(path: Path) -> Any:
+    """What a YAML file says."""
+    try:
+        return yaml.safe_load(path.read_bytes())
+    except _NO_YAML as error:
+        raise RecipeError(f"{path} is not YAML: {error}") from error
+
+
 def _load(path: Path, *, below: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The file's values on top of those it extends."""
     if path in below:
         raise RecipeError(f"{path} extends itself: {' -> '.join(p.stem for p in (*below, path))}.")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{path} is not YAML: {error}") from error
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise RecipeError(f"{path} holds no recipe: a mapping with stages is needed.")
     parent = content.get("extends")
@@ -186,7 +193,7 @@ def _override(content: dict[str, Any], override: str) -> None:
         place = _step(place, part, override)
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except _NO_YAML as error:
         raise RecipeError(f"--set {override}: the value is not YAML.") from error
     if isinstance(place, list):
         place[_index(place, last, override)] = value

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -24,7 +23,7 @@ from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
 from tertium.progress import bar
 from tertium.recipes.amounts import Amount
-from tertium.recipes.files import RUN, RecipeError, read_recipe
+from tertium.recipes.files import RUN, RecipeError, read_recipe, read_yaml
 
 __all__ = [
     *("Sweep", "SweepTable", "Variant"),
@@ -159,9 +158,7 @@ def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
     """A sweep by name or file, every run's recipe checked, with further settings of every run."""
     path = resolve_sweep(name)
     try:
-        found = Sweep.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{path} is not YAML: {error}") from error
+        found = Sweep.model_validate(read_yaml(path))
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'sweep'}: {e['msg'].removeprefix('Value error, ')}"

@@ -72,8 +72,14 @@ class Done:
         """The line read back; ``ValueError`` if it is none."""
         try:
             entry = json.loads(line)
-            return cls(**{**entry, "counts": Counts(**entry["counts"])})
-        except (TypeError, KeyError) as error:
+            return cls(
+                shard=int(entry["shard"]),
+                rows=int(entry["rows"]),
+                size=int(entry["size"]),
+                sha256=str(entry["sha256"]),
+                counts=Counts(**{name: int(count) for name, count in entry["counts"].items()}),
+            )
+        except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not a record of a shard: {line[:60]!r}") from error
 
 

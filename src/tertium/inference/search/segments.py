@@ -44,9 +44,12 @@ class StoredTexts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.offsets: NDArray[np.int64] = self._load(OFFSETS)
-        self.ids: NDArray[np.uint64] = self._load(IDS)
-        self._bytes = np.memmap(folder / TEXTS, np.uint8, "r")
+        self.offsets: NDArray[np.int64] = self._load(OFFSETS, ndim=1, dtypes=(np.int64,))
+        self.ids: NDArray[np.uint64] = self._load(IDS, ndim=1, dtypes=(np.uint64,))
+        try:
+            self._bytes = np.memmap(folder / TEXTS, np.uint8, "r")
+        except ValueError as error:
+            raise damaged(folder / TEXTS, str(error)) from error
         if len(self.ids) != len(self):
             raise damaged(folder, "its files do not agree on the number of texts")
 
@@ -62,11 +65,17 @@ class StoredTexts:
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(self._folder / TEXTS, f"text {at + 1} cannot be read") from error
 
-    def _load(self, name: str) -> NDArray[Any]:
+    def _load(self, name: str, *, ndim: int, dtypes: tuple[type, ...]) -> NDArray[Any]:
+        path = self._folder / name
         try:
-            return np.load(self._folder / name, mmap_mode="r")  # type: ignore[no-any-return]
-        except (ValueError, EOFError) as error:
-            raise damaged(self._folder / name, str(error)) from error
+            array = np.load(path, mmap_mode="r")
+        except OSError:
+            raise
+        except Exception as error:  # numpy reads the header as Python does: errors of many kinds
+            raise damaged(path, f"{type(error).__name__}: {error}") from error
+        if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype not in dtypes:
+            raise damaged(path, "it does not hold such an array")
+        return array
 
 
 class Segment(StoredTexts):
@@ -74,7 +83,7 @@ class Segment(StoredTexts):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.vectors: NDArray[Any] = self._load(VECTORS)
+        self.vectors: NDArray[Any] = self._load(VECTORS, ndim=2, dtypes=(np.float32, np.int8))
         if len(self.vectors) != len(self):
             raise damaged(folder, "its files do not agree on the number of texts")
 
