@@ -1,65 +1,26 @@
 """The server as a process of its own, told to stop, or killed, under load."""
 
-import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx2 as httpx
 import pytest
 
-from tests.conftest import ROOT
+from tests.serve.process import resident, started
 
 pytestmark = pytest.mark.integration
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
-@contextlib.contextmanager
-def started(**flags: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    chosen = {"port": 0, "model": "slow:0.05", "conditional_model": "none", "threads": 1}
-    settings = json.dumps({**chosen, **flags})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.serve.process", settings],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert url.startswith("http://127.0.0.1:"), process.stderr and process.stderr.read()
-        yield process, url
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def children(process: int) -> set[int]:
-    found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return {int(child) for child in found}
-
-
-def workers(process: int) -> set[int]:
-    """Forked from a child of the server, which has imported everything."""
-    return {worker for child in children(process) for worker in children(child)}
-
-
-def family(process: int) -> set[int]:
-    return children(process) | workers(process)
-
-
 @posix
 def test_what_was_accepted_is_answered_before_the_end() -> None:
-    with started() as (process, url), httpx.Client(base_url=url, timeout=60) as client:
+    with started() as site, httpx.Client(base_url=site.url, timeout=60) as client:
 
         def ask(number: int) -> int:
             texts = [f"text {number} {n}" for n in range(4)]
@@ -77,36 +38,38 @@ def test_what_was_accepted_is_answered_before_the_end() -> None:
             deadline = time.monotonic() + 20
             while accepted() < 21 and time.monotonic() < deadline:
                 time.sleep(0.05)
-            process.send_signal(signal.SIGTERM)
+            site.process.send_signal(signal.SIGTERM)
             statuses = Counter(each.result() for each in asked)
         assert statuses == {200: 20} and blocker.result().status_code == 200
-        assert process.wait(30) == 0
-        assert process.stderr is not None
-        assert "stopped: 21 accepted, 21 answered" in process.stderr.read()
+        assert site.process.wait(30) == 0
+        assert "stopped: 21 accepted, 21 answered" in site.log.read_text()
         with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{url}/healthz")
+            httpx.get(f"{site.url}/healthz")
 
 
 @posix
 @pytest.mark.long
 def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
-    with started(deadline=600) as (process, url):
-        killed = workers(process.pid)
+    with started(deadline=600) as site:
+        killed = site.workers()
         assert len(killed) == 1
         with ThreadPoolExecutor(8) as pool:
             asked = [
                 pool.submit(
-                    httpx.post, f"{url}/v1/embeddings", json={"input": f"text {n}"}, timeout=600
+                    httpx.post,
+                    f"{site.url}/v1/embeddings",
+                    json={"input": f"text {n}"},
+                    timeout=600,
                 )
                 for n in range(8)
             ]
             for worker in killed:
                 os.kill(worker, signal.SIGKILL)
             assert Counter(each.result().status_code for each in asked) == {200: 8}
-        now = family(process.pid)
-        assert workers(process.pid) and not now & killed
-        process.kill()
-        process.wait()
+        now = site.family()
+        assert site.workers() and not now & killed
+        site.process.kill()
+        site.process.wait()
         deadline = time.monotonic() + 20
         while any(Path(f"/proc/{child}").exists() for child in now):
             assert time.monotonic() < deadline
@@ -117,20 +80,14 @@ def test_a_killed_worker_is_replaced_and_a_killed_server_leaves_none() -> None:
 @pytest.mark.long
 def test_memory_stays_flat_while_more_ask_than_it_can_answer() -> None:
     """A short form of benchmarks/serve_soak.py."""
-    with started(model="hash", queue_requests=4) as (process, url):
+    with started(model="hash", queue_requests=4) as site:
 
         def ask(number: int) -> Counter[int]:
-            with httpx.Client(base_url=url) as client:
+            with httpx.Client(base_url=site.url) as client:
                 return Counter(
                     client.post("/v1/embeddings", json={"input": [f"{number} {n}"] * 8}).status_code
                     for n in range(100)
                 )
-
-        def resident() -> int:
-            everybody = [process.pid, *family(process.pid)]
-            texts = [Path(f"/proc/{each}/status").read_text() for each in everybody]
-            sizes = [next(x for x in text.splitlines() if "VmRSS" in x) for text in texts]
-            return sum(int(size.split()[1]) for size in sizes)
 
         found: Counter[int] = Counter()
         sizes = []
@@ -138,7 +95,7 @@ def test_memory_stays_flat_while_more_ask_than_it_can_answer() -> None:
             for _ in range(3):
                 for each in pool.map(ask, range(8)):
                     found += each
-                sizes.append(resident())
+                sizes.append(sum(map(resident, [site.process.pid, *site.family()])))
         assert set(found) == {200, 429} and sum(found.values()) == 2400
         assert sizes[2] < 1.03 * sizes[0]
 
