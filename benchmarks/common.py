@@ -17,7 +17,10 @@ START = time.perf_counter()
 
 
 def data_folder() -> Path:
-    """The benchmark sets: ``TERTIUM_DATA``, else ``../shared/data`` beside the repository."""
+    """The benchmark sets: ``TERTIUM_DATA``, else ``../shared/data`` beside the repository.
+
+    An encrypted C-STS among them needs ``TERTIUM_CSTS_PASSWORD``.
+    """
     folder = Path(os.environ.get("TERTIUM_DATA") or ROOT / ".." / "shared" / "data")
     if not folder.is_dir():
         raise SystemExit(f"No benchmark data in {folder}: set TERTIUM_DATA.")
