@@ -17,7 +17,10 @@ START = time.perf_counter()
 
 
 def data_folder() -> Path:
-    """The benchmark sets, in the folder that ``TERTIUM_DATA`` names."""
+    """The benchmark sets, in the folder that ``TERTIUM_DATA`` names.
+
+    An encrypted C-STS among them needs ``TERTIUM_CSTS_PASSWORD``.
+    """
     folder = find_folder()
     if folder is None:
         raise SystemExit("Set TERTIUM_DATA to the folder with the benchmark sets.")
