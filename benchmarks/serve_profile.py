@@ -4,6 +4,7 @@ python benchmarks/serve_profile.py              # an idle machine, about three m
 """
 
 import argparse
+import contextlib
 import os
 import resource
 import statistics
@@ -119,10 +120,14 @@ def by_lane(model: Encoder, texts: Sequence[str], gathered: int) -> None:
     ]
     free = CLIENTS
     while waiting or lane.busy:
-        lane.admit(waiting[:free], _fail)
+        for task in waiting[:free]:
+            lane.admit(task)
         del waiting[:free]
-        parts = lane.gather()
+        parts = lane.gather(_fail)
+        begin = time.perf_counter()
         lane.run(parts)
+        tokens = sum(item.tokens for part in parts for item in part.items)
+        lane.ran(tokens, seconds=time.perf_counter() - begin)
         free = sum(part.task.finished for part in parts)
 
 
@@ -137,14 +142,15 @@ def spent(server: int) -> tuple[float, float, float]:
     """Seconds of processor time of the workers, the server and what this process has waited for."""
     tick = os.sysconf("SC_CLK_TCK")
     times: dict[bool, float] = {False: 0.0, True: 0.0}
+    found: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        own, parent = path.parent.name == str(server), int(fields[1]) == server
-        if own or parent:
-            times[own] += (int(fields[11]) + int(fields[12])) / tick
+        with contextlib.suppress(OSError):  # it has just ended
+            found[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
+    for process, fields in found.items():
+        parent = int(fields[1])
+        above = int(found[parent][1]) if parent in found else 0  # workers are forked from a child
+        if server in (process, parent, above):
+            times[process == server] += (int(fields[11]) + int(fields[12])) / tick
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return times[False], times[True], children.ru_utime + children.ru_stime
 

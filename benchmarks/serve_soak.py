@@ -57,9 +57,10 @@ def watch(process: int, sizes: list[tuple[float, float]], stop: threading.Event)
 
 
 def children(process: int) -> list[int]:
-    """Processes that it has started."""
+    """Processes that it has started, and those that these have."""
     found = Path(f"/proc/{process}/task/{process}/children").read_text()
-    return [int(child) for child in found.split()]
+    own = [int(child) for child in found.split()]
+    return [*own, *(further for child in own for further in children(child))]
 
 
 def resident(process: int) -> float:

@@ -2,13 +2,14 @@
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 
-from tertium import probe
+from tertium import probe, progress
 from tests.fakes import tiny_model
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -56,6 +57,19 @@ def _no_benchmarks_unasked() -> None:
     os.environ.pop("TERTIUM_DATA", None)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _csts_password() -> None:
+    """The password of the bundles in the data folder, where a file there gives it."""
+    file = DATA / "csts.password"
+    if file.is_file():
+        os.environ.setdefault("TERTIUM_CSTS_PASSWORD", file.read_text().strip())
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_progress_lines() -> None:
+    progress._LINE_SECONDS = 1e6  # or a slow machine would write more than a test expects
+
+
 @pytest.fixture
 def unprobed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which nothing was tried yet, in a process that has started no runtime."""
@@ -82,6 +96,19 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model(tmp_path_factory.mktemp("roberta") / "tiny-roberta", "roberta")
+
+
+@pytest.fixture
+def reserve(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], str]:
+    """Give a folder a reserved name, as bases of adapters need one."""
+    from tertium.inference.loading import NAMES, NamedModel
+    from tertium.types import Kind
+
+    def named(name: str, folder: Path) -> str:
+        monkeypatch.setitem(NAMES, name, NamedModel(lambda: folder, Kind.ENCODER, "for a test"))
+        return name
+
+    return named
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,16 +1,23 @@
+import errno
 import hashlib
 import os
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tertium.errors import TertiumError
+from tertium.errors import DiskFullError, TertiumError
 from tertium.files import (
     atomic_path,
     cache_folder,
     check_outputs,
+    exclusive,
     existing_file,
+    new_matrix,
     sha256,
     sync,
 )
@@ -127,3 +134,108 @@ def test_cache_folder(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert cache_folder() == Path(expected)
+
+
+def test_a_lock_admits_one_process_and_ends_with_it(tmp_path: Path) -> None:
+    lock = tmp_path / "model" / "run" / ".lock"
+    code = (
+        "import pathlib, sys; from tertium.files import exclusive\n"
+        "lock = pathlib.Path(sys.argv[1])\n"
+        "with exclusive(lock, folder=lock.parent): print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with (
+            pytest.raises(TertiumError, match=rf"run is in use by process {holder.pid} on \S+\."),
+            exclusive(lock, folder=lock.parent),
+        ):
+            pass
+        holder.kill()
+        holder.wait()
+    assert lock.exists()  # what a killed process leaves
+    with exclusive(lock, folder=lock.parent):
+        assert f"process {os.getpid()} on" in lock.read_text()
+    assert not lock.exists()
+
+
+def test_a_lock_leaves_no_folders_that_it_made(tmp_path: Path) -> None:
+    with exclusive(tmp_path / "model" / "run" / ".lock", folder=tmp_path / "model"):
+        assert (tmp_path / "model" / "run").is_dir()
+    assert list(tmp_path.iterdir()) == []
+    with exclusive(tmp_path / "model" / "run" / ".lock", folder=tmp_path / "model"):
+        (tmp_path / "model" / "made").touch()
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["made"]
+
+
+def no_space(*arguments: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def not_supported(*arguments: object) -> None:
+    raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_the_space_of_a_matrix_is_reserved(
+    supported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not supported:
+        monkeypatch.setattr(os, "posix_fallocate", not_supported)
+    path = tmp_path / "x.npy"
+    matrix = new_matrix(path, np.float32, (3000, 300))
+    assert path.stat().st_blocks * 512 >= path.stat().st_size > 3000 * 300 * 4
+    matrix[1] = 7
+    matrix.flush()
+    again = np.load(path)
+    assert again.shape == (3000, 300) and again.sum() == 2100
+
+
+def test_a_matrix_without_space_is_an_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", no_space)
+    with pytest.raises(OSError, match="No space left"):
+        new_matrix(tmp_path / "x.npy", np.float32, (30, 30))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EDQUOT, "quota"), ValueError("No space left on device (os error 28)")]
+)
+def test_a_full_disk_is_named_whoever_finds_it(error: Exception, tmp_path: Path) -> None:
+    with (
+        pytest.raises(DiskFullError, match=r"x\.npy: no space is left on this disk\. Free some"),
+        atomic_path(tmp_path / "x.npy"),
+    ):
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_really_full_kills_nobody(small_disk: Path) -> None:
+    code = (
+        "import pathlib, sys; from tertium.files import atomic_path, new_matrix\n"
+        "with atomic_path(pathlib.Path(sys.argv[1])) as path:\n"
+        "    new_matrix(path, 'f4', (1000, 1000))[:] = 1"
+    )
+    command = [sys.executable, "-c", code, str(small_disk / "x.npy")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1  # an exception, not SIGBUS
+    assert "DiskFullError" in ran.stderr
+    assert list(small_disk.iterdir()) == []

@@ -5,9 +5,9 @@
 >>> model.score([("A cat sleeps.", "A kitten is napping.")])          # doctest: +SKIP
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tertium.lazy import lazy
 from tertium.registration import register_architectures
 
 if TYPE_CHECKING:
@@ -20,22 +20,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Encoder", "Report", "TertiumError", "__version__", "evaluate", "load"]
 
-_HOMES = {
-    "Encoder": "tertium.encoders",
-    "Report": "tertium.evaluation",
-    "TertiumError": "tertium.errors",
-    "evaluate": "tertium.recipes",
-    "load": "tertium.inference",
-}
+__getattr__ = lazy(
+    __name__,
+    {
+        "encoders": ["Encoder"],
+        "errors": ["TertiumError"],
+        "evaluation": ["Report"],
+        "inference": ["load"],
+        "recipes": ["evaluate"],
+    },
+)
 
 register_architectures()
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that ``import tertium`` stays instant."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'tertium' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

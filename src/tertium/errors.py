@@ -5,6 +5,7 @@ import importlib.util
 from collections.abc import Iterable
 
 __all__ = [
+    "DiskFullError",
     "MissingExtraError",
     "ModelNotFoundError",
     "TertiumError",
@@ -45,6 +46,10 @@ class TertiumError(Exception):
 
 class TertiumWarning(UserWarning):
     """Something the user should know; the command line shows it as a note."""
+
+
+class DiskFullError(TertiumError, OSError):
+    """No space is left for what was being written."""
 
 
 class MissingExtraError(TertiumError, ImportError):

@@ -1,26 +1,42 @@
 """Files that are whole or absent: checks, atomic writes, hashes, and the cache folder."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tertium.errors import TertiumError
+from tertium.errors import DiskFullError, TertiumError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "atomic_folder",
     "atomic_path",
     "cache_folder",
+    "check_ending",
     "check_new_folder",
     "check_outputs",
+    "exclusive",
     "existing_file",
+    "new_matrix",
+    "report_full_disk",
     "sha256",
     "sync",
 ]
+
+
+_NO_SPACE = os.strerror(errno.ENOSPC)
+_NOT_SUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)  # by this system or disk
+_BLOCK = 1 << 20
 
 
 def cache_folder() -> Path:
@@ -44,10 +60,11 @@ def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        if durable:
-            sync(temporary)
+        with report_full_disk(path):
+            yield temporary
+            temporary.chmod(0o666 & ~_umask())
+            if durable:
+                sync(temporary)
         temporary.replace(path)
         if durable:
             sync(path.parent)
@@ -65,7 +82,8 @@ def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        yield temporary
+        with report_full_disk(folder):
+            yield temporary
         for path in (temporary, *temporary.rglob("*")):  # some writers keep files to their owner
             path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
         if not folder.exists():
@@ -78,6 +96,104 @@ def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
             (temporary / file).replace(folder / file)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_ending(output: Path, endings: Sequence[str]) -> None:
+    """Raise unless the ending of ``output`` says a format that can be written."""
+    if output.suffix.lower() not in endings:
+        *others, last = endings
+        known = f"{', '.join(others)} or {last}" if others else last
+        raise TertiumError(f"{output}: this goes to {known} files.")
+
+
+@contextlib.contextmanager
+def report_full_disk(path: Path) -> Iterator[None]:
+    """Name ``path`` and the remedy where writing it ends because no space is left."""
+    try:
+        yield
+    except TertiumError:
+        raise
+    except Exception as error:  # libraries have kinds of their own; only the reason counts
+        code = error.errno if isinstance(error, OSError) else None
+        if code not in (errno.ENOSPC, errno.EDQUOT) and _NO_SPACE not in str(error):
+            raise
+        raise DiskFullError(
+            f"{path}: no space is left on this disk. Free some, or name another place."
+        ) from error
+
+
+def new_matrix(path: Path, dtype: "DTypeLike", shape: tuple[int, int]) -> "np.memmap[Any, Any]":
+    """A new ``.npy`` file of zeros, mapped for writing; ``shape`` is not empty.
+
+    Its space is reserved first: a full disk is an error here, and not a signal that kills the
+    process when a page of the map is written.
+    """
+    import numpy as np
+
+    try:
+        matrix = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
+        _reserve(path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return matrix
+
+
+def _reserve(path: Path) -> None:
+    """Have the disk keep all bytes of a file that it has so far only been promised."""
+    with path.open("r+b") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        try:
+            os.posix_fallocate(stream.fileno(), 0, size)
+        except (AttributeError, OSError) as error:
+            if getattr(error, "errno", errno.ENOSYS) not in _NOT_SUPPORTED:
+                raise
+            kept = stream.read(_BLOCK)
+            stream.seek(0)
+            stream.write(kept)
+            for start in range(len(kept), size, _BLOCK):  # a hole reads as zeros, and so do these
+                stream.write(bytes(min(_BLOCK, size - start)))
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path, *, folder: Path) -> Iterator[None]:
+    """Hold the file ``lock`` for the duration; the system releases it if this process is killed.
+
+    Folders that had to be made for the lock are removed again if nothing else came into them.
+
+    Args:
+        lock: a file of its own; it is gone afterwards.
+        folder: what it protects, for the message.
+
+    Raises:
+        TertiumError: another process holds it.
+    """
+    from filelock import FileLock, Timeout
+
+    created = [parent for parent in lock.parents if not parent.exists()]
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        holder = ""
+        with contextlib.suppress(OSError):  # not every system lets a locked file be read
+            holder = lock.read_text(encoding="utf-8", errors="replace").strip()
+        raise TertiumError(
+            f"{folder} is in use by {holder or 'another process'}. Wait for it to end, or choose "
+            "another folder."
+        ) from None
+    try:
+        lock.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        for parent in created:
+            with contextlib.suppress(OSError):  # not empty
+                parent.rmdir()
+        held.release()
 
 
 def check_new_folder(folder: Path) -> None:

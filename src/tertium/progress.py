@@ -1,28 +1,41 @@
-"""Progress bars on standard error for whatever takes more than two seconds."""
+"""Progress on standard error: a bar on a terminal, a plain line every 30 seconds elsewhere."""
 
-from collections.abc import Iterable, Iterator
-from typing import Never, TypeVar
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import TYPE_CHECKING, ClassVar, Never, Self, TypeVar
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
-__all__ = ["bar", "track"]
+__all__ = ["Lines", "bar", "heartbeat", "on_terminal", "silence", "track", "write_line"]
 
 T = TypeVar("T")
+
+_LINE_SECONDS = 30.0
+_DELAY = 2.0  # what takes less shows nothing
+_silent = threading.Event()
 
 
 def bar(
     *, total: int | None, label: str, unit: str, show: bool | None = None, initial: int = 0
-) -> "tqdm[Never]":
-    """A bar that appears after two seconds; ``show=None`` means only on a terminal.
+) -> "tqdm[Never] | Lines":
+    """Progress of whatever takes more than two seconds; ``show=False`` for none.
 
     ``initial`` units were there before, and do not count towards the rate.
     """
+    if show is not False and not on_terminal():
+        return Lines(total=total, label=label, unit=unit, initial=initial)
+    from tqdm import tqdm
+
     return tqdm(
         total=total,
         desc=label,
         unit=unit,
-        delay=2,
-        disable=_disable(show=show),
+        delay=_DELAY,
+        disable=show is False,
         leave=False,
         initial=initial,
     )
@@ -30,8 +43,138 @@ def bar(
 
 def track(items: Iterable[T], *, label: str, unit: str, show: bool | None = None) -> Iterator[T]:
     """Iterate over ``items`` under a bar."""
-    yield from tqdm(items, desc=label, unit=unit, delay=2, disable=_disable(show=show), leave=False)
+    total = len(items) if isinstance(items, Sized) else None
+    with bar(total=total, label=label, unit=unit, show=show) as shown:
+        for item in items:
+            yield item
+            shown.update()
 
 
-def _disable(*, show: bool | None) -> bool | None:
-    return None if show is None else not show
+@contextlib.contextmanager
+def heartbeat(label: str) -> Iterator[None]:
+    """Write the line every 30 seconds even while no bar advances, until :func:`silence`.
+
+    A terminal shows its bars without it.
+    """
+    if on_terminal():
+        yield
+        return
+    begun = Lines.clock()
+    _silent.clear()
+
+    def beat() -> None:
+        while not _silent.wait(max(Lines.written + _LINE_SECONDS - Lines.clock(), 0.1)):
+            Lines.write_if_due(otherwise=(label, begun))
+
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        silence()
+        thread.join()
+
+
+def silence() -> None:
+    """End the heartbeat of a command that now only waits, as a server does."""
+    _silent.set()
+
+
+def on_terminal() -> bool:
+    """Whether a person watches standard error."""
+    return _writable() and sys.stderr.isatty()
+
+
+class Lines:
+    """A bar for a log file: one line of text every 30 seconds for all bars that are open.
+
+    The 30 seconds are those of the process, so that many short bars are not silent together and
+    one inside another does not double the lines.
+    """
+
+    clock: ClassVar[Callable[[], float]] = time.monotonic
+    written: ClassVar[float] = time.monotonic()
+    _open: ClassVar[list["Lines"]] = []
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, *, total: int | None, label: str, unit: str, initial: int = 0) -> None:
+        self.n = self._initial = initial
+        self._total, self._label, self._unit = total, label, unit
+        self._postfix = ""
+        self._begun = Lines.clock()
+        Lines._open.append(self)
+
+    def update(self, n: float = 1) -> None:
+        """Count ``n`` units more."""
+        self.n += int(n)
+        if Lines.clock() - self._begun >= _DELAY:
+            Lines.write_if_due()
+
+    def set_postfix(self, figures: Mapping[str, object]) -> None:
+        """Show these figures at the end of the line."""
+        self._postfix = "".join(f", {name} {value}" for name, value in figures.items())
+
+    def close(self) -> None:
+        """Be part of no further line."""
+        if self in Lines._open:
+            Lines._open.remove(self)
+
+    @classmethod
+    def write_if_due(cls, *, otherwise: tuple[str, float] | None = None) -> None:
+        """Write the line if the last one is 30 seconds old.
+
+        Args:
+            otherwise: what runs since when, to be written if no bar is open.
+        """
+        with cls._lock:
+            now = cls.clock()
+            if now - cls.written < _LINE_SECONDS:
+                return
+            cls.written = now
+            parts = [line._text(now) for line in tuple(cls._open)]
+            if not parts and otherwise is not None:
+                label, begun = otherwise
+                parts = [f"{label}: running for {_duration(now - begun)}"]
+            if parts and _writable():
+                sys.stderr.write("; ".join(parts) + "\n")
+                sys.stderr.flush()
+
+    def _text(self, now: float) -> str:
+        text = f"{self._label}: {self.n:,}" + (f"/{self._total:,}" if self._total else "")
+        done, seconds = self.n - self._initial, now - self._begun
+        if done and seconds:
+            rate, unit = done / seconds, self._unit
+            text += f", {rate:.1f} {unit}/s" if rate >= 1 else f", {1 / rate:.1f} s/{unit}"
+            text += f", {_duration((self._total - self.n) / rate)} left" if self._total else ""
+        return text + self._postfix
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as minutes and seconds, with hours from the first on.
+
+    >>> _duration(95), _duration(7261)
+    ('1:35', '2:01:01')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def write_line(message: str) -> None:
+    """Write to standard error, above the bars of a terminal."""
+    if "tqdm" not in sys.modules:  # no bars either
+        sys.stderr.write(message + "\n")
+        return
+    from tqdm import tqdm
+
+    tqdm.write(message, file=sys.stderr)
+
+
+def _writable() -> bool:
+    return sys.stderr is not None and not sys.stderr.closed

@@ -1,17 +1,22 @@
 """Values that cross folders, and the two things every model can be asked."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
-from torch import Tensor
 
 from tertium.errors import TertiumError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 __all__ = [
+    "Aggregation",
     "Branch",
     "Compared",
     "Crossing",
@@ -19,6 +24,7 @@ __all__ = [
     "Encoded",
     "Engine",
     "EngineName",
+    "ExplanationMethod",
     "Graded",
     "Kind",
     "Masked",
@@ -30,6 +36,7 @@ __all__ = [
     "Tokens",
     "Towers",
     "TripleScorer",
+    "ViewName",
     "ViewPair",
 ]
 
@@ -71,6 +78,30 @@ class EngineName(StrEnum):
     OPENVINO_INT8 = "openvino-int8"
     STATIC = "static"  # vectors of single tokens, averaged: another model, distilled from this one
     AUTO = "auto"  # what ``tertium tune`` found best
+
+
+class ExplanationMethod(StrEnum):
+    """How contributions of words are found."""
+
+    OCCLUSION = "occlusion"  # every word is left out in turn
+    GRADIENTS = "gradients"  # integrated gradients beside that
+
+
+class ViewName(StrEnum):
+    """What makes another form of a batch of sentences."""
+
+    DROPOUT = "dropout"
+    ADD = "add"
+    SPAN_MASK = "span_mask"
+    REPEAT = "repeat"
+    DELETE = "delete"
+
+
+class Aggregation(StrEnum):
+    """How attention maps become one score per token."""
+
+    NAIVE = "naive"
+    ROLLOUT = "rollout"
 
 
 @dataclass(frozen=True)
@@ -121,12 +152,12 @@ class Encoded:
     layers: tuple[int, ...] = ()
     segments: Int[Tensor, "n t"] | None = None
 
-    def split(self, sides: int) -> list["Encoded"]:
+    def split(self, sides: int) -> list[Encoded]:
         """The sides of a merged batch: all rows of the first, then all of the second, and so on."""
         n = len(self.mask) // sides
         return [self.rows(slice(at * n, (at + 1) * n)) for at in range(sides)]
 
-    def rows(self, rows: slice | Tensor) -> "Encoded":
+    def rows(self, rows: slice | Tensor) -> Encoded:
         """Some rows, or all of them in another order."""
         return Encoded(
             embedding=self.embedding[rows],

@@ -8,6 +8,7 @@ import pytest
 import tertium
 from tertium.data.readers import read_rows
 from tertium.data.rows import Pair
+from tertium.data.tables import read_records
 from tests.cli.conftest import Run
 
 pytestmark = pytest.mark.integration
@@ -299,3 +300,42 @@ def test_another_model_is_refused(
         ran = run("index", *command, "-m", tiny_roberta)
         assert (ran.code, ran.out) == (2, "")
         assert "has other weights. Name the model that it was built with" in ran.err
+
+
+# spreadsheets
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "plain", "-5"]
+SAFE = ["'=cmd|' /C calc'!A0", "'+1+1", "'-1+1", "'@SUM(A1)", "plain", "-5"]
+
+
+@pytest.mark.parametrize(("ending", "raw"), [("tsv", False), ("csv", True), ("csv", False)])
+@pytest.mark.parametrize(
+    ("command", "column"),
+    [
+        (("mine", "texts.txt", "--threshold", -1, "-m", "MODEL", "-o"), "sentence1"),
+        (("cluster", "texts.txt", "--k", 1, "-m", "MODEL", "-o"), "text"),
+        (("dedupe", "texts.txt", "--exact-only", "-o", "kept.txt", "--report"), "text"),
+        (("index", "search", "index", "--queries", "texts.txt", "-o"), "query"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else value,
+)
+def test_no_cell_is_a_formula(
+    command: tuple[object, ...],
+    column: str,
+    ending: str,
+    raw: bool,
+    run: Run,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("\n".join(FORMULAS * 2) + "\n")
+    run("index", "build", "texts.txt", "-o", "index", "-m", tiny_bert)
+    arguments = [tiny_bert if argument == "MODEL" else argument for argument in command]
+    ran = run(*arguments, f"out.{ending}", *(["--raw-cells"] if raw else []))
+    assert ran.code == 0, ran.err
+    found = {record.values[column] for record in read_records(Path(f"out.{ending}"))}
+    assert found <= {*(FORMULAS if raw else SAFE)} and len(found) > 3
+    if command[0] == "dedupe":  # data stay what they were
+        assert Path("kept.txt").read_text() == "\n".join(FORMULAS) + "\n"

@@ -222,7 +222,7 @@ def test_a_sweep_of_one_run(run: Run, recipe: str, benchmarks_folder: Path, tmp_
     ran = run(*arguments)
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
-    assert list(found) == ["summary", "seeds", "runs"]
+    assert list(found) == ["summary", "seeds", "runs", "data"]
     assert found["runs"]["slope=2.5"]["1"].keys() >= {"average", "leak_free", "seconds", "STS-B"}
     assert not list((tmp_path / "runs").rglob("model.safetensors"))
     assert (tmp_path / "runs" / "slope=2.5-seed1" / "run" / "recipe.yaml").exists()

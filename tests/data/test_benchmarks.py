@@ -54,6 +54,7 @@ def test_a_part_of_a_corpus_is_read_without_a_word(write: Write, tmp_path: Path)
     write("wiki1m_for_simcse.txt", "one\ntwo\n")
     loaded = load("wiki", split="train", folder=tmp_path)
     assert [row.sentence for row in loaded.rows] == ["one", "two"]
+    assert Path(loaded.source).name in DATASETS["wiki"].file_names
 
 
 def test_the_public_files_are_read_under_their_own_names(write: Write, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tertium.encoders import bfloat16
 from tertium.encoders.bfloat16 import bfloat16_state, check_bfloat16
 from tertium.errors import TertiumError
 from tertium.probe import BELOW_AMX, VARIABLE
+from tertium.recipes.files import own_data
 from tertium.recipes.train import train
 from tertium.training import Schedule, train_stage
 from tests.fakes import tiny_model
@@ -70,7 +71,10 @@ def test_a_recipe_is_refused_before_anything_is_written(
     behave("segv")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("score\tsentence1\tsentence2\n" + "3\ta cat\ta dog\n1\ta\tb\n" * 8)
-    settings = [f"encoder.model={tiny_bert}", f"data.train={pairs}", "train.precision=bf16"]
+    settings = [
+        *own_data("sts-regression-minilm", pairs=pairs),
+        *(f"encoder.model={tiny_bert}", "stages.0.train.precision=bf16"),
+    ]
     with pytest.raises(TertiumError, match=r"\(Segmentation fault\); train with precision float32"):
         train("sts-regression-minilm", tmp_path / "out", overrides=settings)
     assert not (tmp_path / "out").exists()

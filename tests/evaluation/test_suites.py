@@ -18,9 +18,7 @@ def test_every_suite_loads_and_every_task_is_in_one() -> None:
     assert all(len({TASKS[task].headline for task in s.tasks}) == 1 for s in suites().values())
 
 
-def test_a_suite_with_an_unknown_task_or_key_is_refused() -> None:
-    with pytest.raises(ValidationError, match=r"No task 'STS21'. Did you mean 'STS1"):
-        Suite(suite="mine", summary="", tasks=("STS21",))
+def test_a_suite_with_an_unknown_key_is_refused() -> None:
     with pytest.raises(ValidationError, match="Extra inputs"):
         Suite.model_validate({"suite": "mine", "summary": "", "tasks": [], "task": "STS12"})
 

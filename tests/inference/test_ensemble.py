@@ -16,7 +16,7 @@ from tertium.encoders.towers import join_towers
 from tertium.errors import TertiumError
 from tertium.inference import Ensemble
 from tertium.inference.combine import combine
-from tertium.inference.ensemble import member_weights
+from tertium.inference.shares import member_weights
 from tertium.manifest import FILE_NAME, TrainingData
 from tests.fakes import tiny_model
 

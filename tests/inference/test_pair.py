@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,11 @@ def test_it_loads_in_plain_sentence_transformers(scorer: PairScorer, tmp_path: P
 @pytest.mark.parametrize("kind", ["cosine", "siamese"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_an_adapter_gives_the_scores_of_the_merged_model(
-    kind: str, normalize: bool, tiny_bert: Path, tmp_path: Path
+    kind: str,
+    normalize: bool,
+    tiny_bert: Path,
+    tmp_path: Path,
+    reserve: Callable[[str, Path], str],
 ) -> None:
     scorer = scorer_of(tiny_bert, kind)
     seen = scorer.training_data
@@ -139,7 +144,7 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
     adapter = extract_adapter(base.backbone, tuned, rank=3)
     apply_adapter(scorer.encoder.backbone, adapter)
     scorer.save(tmp_path / "merged")
-    scorer.save_adapter(tmp_path / "adapter", adapter, base=str(tiny_bert))
+    scorer.save_adapter(tmp_path / "adapter", adapter, base=reserve("tiny", tiny_bert))
     merged, adapted = tertium.load(tmp_path / "merged"), tertium.load(tmp_path / "adapter")
     assert isinstance(adapted, PairScorer)
     np.testing.assert_array_equal(adapted.score(PAIRS), merged.score(PAIRS))
@@ -163,7 +168,7 @@ def test_folders_that_hold_no_scorer(scorer: PairScorer, tiny_bert: Path, tmp_pa
         PairScorer.load_adapter(tiny_bert, Encoder.load(tiny_bert))
     scorer.save(tmp_path / "model")
     (tmp_path / "model" / "head.safetensors").unlink()
-    with pytest.raises(TertiumError, match="no model that can be loaded"):
+    with pytest.raises(TertiumError, match=r"head\.safetensors cannot be read"):
         tertium.load(tmp_path / "model")
 
 

@@ -1,5 +1,7 @@
 import csv
+import errno
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from tertium.data.readers import read_rows
 from tertium.data.rows import Pair
-from tertium.errors import MissingExtraError, TertiumError
+from tertium.errors import DiskFullError, MissingExtraError, TertiumError
 from tertium.inference import writers
 from tertium.inference.writers import write_scores, write_vectors
 from tertium.types import TextPair
@@ -165,3 +167,16 @@ def test_parquet_without_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ):
         with pytest.raises(MissingExtraError, match=r"pip install 'tertium\[scale\]'"):
             write()
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    encoder = Vectors()
+    with pytest.raises(DiskFullError, match=r"x\.npy: no space is left on this disk"):
+        write_vectors(encoder, lambda: iter(TEXTS), tmp_path / "x.npy")
+    assert list(tmp_path.iterdir()) == [] and encoder.windows == []  # before any work

@@ -11,6 +11,7 @@ from tertium.recipes.examples import load_examples
 from tertium.recipes.files import read_recipe, recipe_names
 from tertium.recipes.schema import DataSpec
 from tertium.recipes.train import train
+from tertium.recipes.triples import load_triples
 from tests.recipes.toys import contrast_stage, toy_recipe, toy_text_file
 
 OUR_OWN = ("default", "sts")  # what recipes that follow no paper's setting start from
@@ -138,9 +139,7 @@ def test_other_kinds_are_counted_too(kind: str, benchmarks_folder: Path) -> None
         "triplets": "simcse-sup-bert",
         "conditional": "seaver-roberta",
     }[kind]
-    from tertium.recipes.triples import load_triples
-
-    overrides = [f"stages.0.train.batch_size={8}"]
+    overrides = ["stages.0.train.batch_size=8"]
     stage = read_recipe(name, overrides=overrides)[0].stages[0]
     load = load_triples if kind == "conditional" else load_examples
     amount = load(stage, folder=benchmarks_folder).amount

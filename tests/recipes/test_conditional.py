@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -373,12 +374,16 @@ def test_it_learns_what_a_condition_asks_for(tmp_path: Path, tiny_bert: Path) ->
 @pytest.mark.integration
 @pytest.mark.parametrize("head", [{"kind": "seaver", "alpha": "learned"}, {"kind": "bi"}])
 def test_an_adapter_gives_the_scores_of_the_merged_model(
-    head: dict[str, Any], tmp_path: Path, tiny_bert: Path
+    head: dict[str, Any],
+    tmp_path: Path,
+    tiny_bert: Path,
+    reserve: Callable[[str, Path], str],
 ) -> None:
     stage = triple_stage(toy_triples(tmp_path / "own.csv"), head=head)
+    base = {"model": reserve("tiny", tiny_bert)}
 
     def small(content: Any) -> None:
-        content["encoder"] |= {"freeze": "embeddings", "adapter_rank": 3}
+        content["encoder"] |= {**base, "freeze": "embeddings", "adapter_rank": 3}
 
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage, change=small)
     train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
@@ -390,7 +395,9 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
 
 
 @pytest.mark.integration
-def test_an_adapter_on_an_adapter(tmp_path: Path, tiny_bert: Path) -> None:
+def test_an_adapter_on_an_adapter(
+    tmp_path: Path, tiny_bert: Path, reserve: Callable[[str, Path], str]
+) -> None:
     below = tertium.load(tiny_bert)
     assert isinstance(below, Encoder)
     tuned = {
@@ -399,10 +406,12 @@ def test_an_adapter_on_an_adapter(tmp_path: Path, tiny_bert: Path) -> None:
     }
     graded = PairScorer(below, CosineHead(low=0.0, high=5.0), OrderedLabels(0.0, 5.0))
     adapter = extract_adapter(below.backbone, tuned, rank=3)
-    graded.save_adapter(tmp_path / "graded", adapter, base=str(tiny_bert))
+    graded.save_adapter(tmp_path / "graded", adapter, base=reserve("tiny", tiny_bert))
+
+    base = {"model": reserve("graded", tmp_path / "graded")}
 
     def small(content: Any) -> None:
-        content["encoder"] |= {"freeze": "embeddings", "adapter_rank": 3}
+        content["encoder"] |= {**base, "freeze": "embeddings", "adapter_rank": 3}
 
     stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": "bi"})
     recipe = toy_recipe(tmp_path / "toy.yaml", tmp_path / "graded", stage, change=small)
@@ -414,13 +423,15 @@ def test_an_adapter_on_an_adapter(tmp_path: Path, tiny_bert: Path) -> None:
     assert adapted.name == str(tmp_path / "model" / "adapter")
 
 
-def test_an_adapter_changes_one_encoder(tmp_path: Path, tiny_bert: Path) -> None:
+def test_an_adapter_changes_one_encoder(
+    tmp_path: Path, tiny_bert: Path, reserve: Callable[[str, Path], str]
+) -> None:
     encoder = tertium.load(tiny_bert)
     assert isinstance(encoder, Encoder)
     Ensemble([encoder, encoder]).save(tmp_path / "both")
     scorer = PairScorer(encoder, CosineHead(low=0.0, high=5.0), OrderedLabels(0.0, 5.0))
-    scorer.save_adapter(tmp_path / "small", {}, base=str(tmp_path / "both"))
-    with pytest.raises(TertiumError, match="is no one encoder"):
+    scorer.save_adapter(tmp_path / "small", {}, base=reserve("both", tmp_path / "both"))
+    with pytest.raises(TertiumError, match="is not a single encoder"):
         tertium.load(tmp_path / "small")
 
 

@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,23 @@ def test_a_folder_that_holds_a_run(tiny_bert: Path, pairs: Path, tmp_path: Path)
     assert files(tmp_path / "model") == before
 
 
+def test_a_second_run_into_the_folder_is_refused_and_names_the_first(
+    tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    run_stage = module._run_stage
+
+    def meanwhile(*args: Any, **kwargs: Any) -> Any:
+        for resume in (False, True):
+            with pytest.raises(TertiumError, match=rf"model is in use by process {os.getpid()} on"):
+                train(recipe, tmp_path / "model", resume=resume)
+        return run_stage(*args, **kwargs)
+
+    monkeypatch.setattr(module, "_run_stage", meanwhile)
+    train(recipe, tmp_path / "model")
+    assert not (tmp_path / "model" / "run" / ".lock").exists()
+
+
 def test_resuming_what_never_began_begins(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
     train(recipe, tmp_path / "model", resume=True)
@@ -574,13 +592,18 @@ def test_labels_of_the_wrong_kind_and_a_missing_model_leave_nothing(
 
 @pytest.mark.parametrize("head", ["cosine", "siamese"])
 def test_an_adapter_is_the_merged_model(
-    head: str, tiny_bert: Path, pairs: Path, tmp_path: Path
+    head: str,
+    tiny_bert: Path,
+    pairs: Path,
+    tmp_path: Path,
+    reserve: Callable[[str, Path], str],
 ) -> None:
     stage = toy_stage(pairs, learning_rate=0.01)
     stage["objectives"][0]["head"] = head
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
     settings = ["encoder.freeze=embeddings", "encoder.adapter_rank=2", "encoder.pooling=cls"]
     settings += ["encoder.normalize=true", "encoder.max_length=16"]
+    settings += [f"encoder.model={reserve('tiny', tiny_bert)}"]
     train(recipe, tmp_path / "model", overrides=settings)
     merged, adapted = tertium.load(tmp_path / "model"), tertium.load(tmp_path / "model" / "adapter")
     assert isinstance(adapted, PairScorer)
@@ -593,3 +616,15 @@ def test_an_adapter_is_the_merged_model(
     assert not np.allclose(changed, merged.encode(["a b c"]), atol=1e-3)
     size = sum(path.stat().st_size for path in (tmp_path / "model" / "adapter").iterdir())
     assert size < (tmp_path / "model" / "model.safetensors").stat().st_size
+
+
+@pytest.mark.filterwarnings("default::tertium.errors.TertiumWarning")
+def test_an_adapter_is_not_saved_for_a_base_that_only_this_machine_has(
+    tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
+    settings = ["encoder.freeze=embeddings", "encoder.adapter_rank=2"]
+    with pytest.warns(TertiumWarning, match="No adapter is saved"):
+        train(recipe, tmp_path / "model", overrides=settings)
+    assert not (tmp_path / "model" / "adapter").exists()
+    assert isinstance(tertium.load(tmp_path / "model"), PairScorer)

@@ -112,7 +112,7 @@ def test_the_largest_requests_are_read_in_parts_and_a_small_one_does_not_wait_fo
     admit(queue, small)
     queue.run(queue.gather(refused))
     assert small.finished
-    assert all(sum(map(reader.size, read)) < 65_536 + 2000 for read in reader.reads)
+    assert all(sum(map(reader.size, read)) < 32_768 + 2000 for read in reader.reads)
 
 
 def test_what_nobody_waits_for_is_not_read_any_further() -> None:

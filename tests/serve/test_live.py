@@ -1,6 +1,7 @@
 """A server on a port: official and own clients, fuzzed requests, clients that misbehave."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -113,6 +114,33 @@ def test_examples_run(name: str, site: Live) -> None:
     command = [sys.executable, str(ROOT / "examples" / "serve" / name), site.url]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0 and ran.stdout, ran.stderr
+
+
+def ask_with_the_example(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "examples" / "serve" / "python_client.py"), url]
+    plain = {name: value for name, value in os.environ.items() if name != "TERTIUM_KEY"}
+    env = {**plain, **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+
+
+def test_the_example_gives_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("a-key-of-enough-letters\n")
+    with live(keys=file) as site:
+        ran = ask_with_the_example(site.url, TERTIUM_KEY="a-key-of-enough-letters")
+        assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout
+        ran = ask_with_the_example(site.url)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("error: ") and ran.stderr.count("\n") == 1
+    assert "key" in ran.stderr
+
+
+def test_the_example_says_when_nobody_is_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    ran = ask_with_the_example(f"http://127.0.0.1:{port}")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == f"error: No server answers at http://127.0.0.1:{port}.\n"
 
 
 def test_the_example_with_curl_runs(site: Live) -> None:

@@ -39,6 +39,19 @@ def test_an_encoder_reads_each_text_once(bert: Encoder, monkeypatch: pytest.Monk
     assert np.allclose(reader.run(items), expected, atol=1e-6)
 
 
+def test_texts_that_are_all_too_long_are_not_read_again_to_find_out(
+    bert: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = TextReader(bert)
+    monkeypatch.setattr(reader, "_is_cut", None)
+    assert [item.cut for item in reader.read(["x " * 200, "b " * 100, "short"])] == [
+        True,
+        True,
+        False,
+    ]
+    assert not any(item.cut for item in reader.read(["a " * 62, "short"]))
+
+
 @pytest.mark.parametrize("content", ["x" * 2_000_000, " " * 2_000_000, "a b " * 500_000])
 def test_the_longest_text_costs_no_more_than_the_model_reads(
     content: str, bert: Encoder, monkeypatch: pytest.MonkeyPatch

@@ -1,3 +1,4 @@
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -113,7 +114,7 @@ class Recorder:
         self.postfix: dict[str, str] = {}
         self.closed = False
 
-    def update(self, steps: int) -> None:
+    def update(self, steps: int = 1) -> None:
         self.n += steps
 
     def set_postfix(self, figures: dict[str, str]) -> None:
@@ -143,6 +144,22 @@ def test_a_bar_shows_steps_loss_and_score(
         assert bar.options["label"] == "own" and bar.options["total"] == bar.n == 4
         assert bar.postfix.keys() == {"loss", "score"}
         assert bar.closed
+
+
+def test_a_log_file_gets_lines_with_step_loss_and_time_left(
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("tertium.progress._LINE_SECONDS", 0.0)
+    monkeypatch.setattr("tertium.progress._DELAY", 0.0)
+    module = toy_module(tiny_bert)
+    schedule = Schedule(max_steps=3, batch_size=8, checkpoint_every=1)
+    train_stage(module, toy_examples(), schedule, tmp_path / "0-own")
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("own: ")]
+    assert [line.split(",")[0] for line in lines] == ["own: 1/3", "own: 2/3", "own: 3/3"]
+    assert re.fullmatch(r"own: 3/3, \d.* (step/s|s/step), 0:00 left, loss \d+\.\d+", lines[-1])
 
 
 def test_lower_layers_learn_more_slowly(tiny_bert: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def inspect_encoders(
         encoders: plain encoders and twins.
         tokens: length of the text whose cost is counted.
         texts: to measure the CLS energy on.
-        progress: show a bar; by default on a terminal, after two seconds.
+        progress: False for no progress on standard error.
     """
     backbones = [backbone for encoder in encoders for backbone in _backbones(encoder)]
     energies = (
@@ -96,7 +96,7 @@ def layer_energies(
     Args:
         encoder: with BERT- or RoBERTa-like backbones.
         texts: what it reads.
-        progress: show a bar; by default on a terminal, after two seconds.
+        progress: False for no progress on standard error.
     """
     if not texts:
         raise TertiumError("The CLS energy is measured on texts: give at least one.")

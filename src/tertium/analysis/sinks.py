@@ -71,7 +71,7 @@ def attention_sinks(
     Args:
         encoder: with attention that can be read.
         texts: what it reads.
-        progress: show a bar; by default on a terminal, after two seconds.
+        progress: False for no progress on standard error.
     """
     if not texts:
         raise TertiumError("Attention is measured on texts: give at least one.")

@@ -37,6 +37,7 @@ from tertium.cli import (
 )
 from tertium.cli.output import note, show_warning
 from tertium.errors import TertiumError
+from tertium.progress import heartbeat
 
 __all__ = ["app", "main"]
 
@@ -96,7 +97,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # what cannot be shown must not stop the answer
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        with heartbeat(" ".join(["tertium", *sys.argv[1:2]])):
+            app()
     except TertiumError as error:
         note(f"error: {error}")
         sys.exit(2)

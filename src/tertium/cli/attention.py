@@ -4,13 +4,14 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, MODEL, emit, note
+from tertium.cli import corpus
+from tertium.cli.output import JSON, MODEL, emit, note, say
 
 __all__ = ["attention"]
 
 
 def attention(
-    texts: Path = typer.Argument(help="Text file, one text a line, or a table of texts."),
+    texts: Path = corpus.TEXTS,
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the pictures."),
     model: str = MODEL,
     limit: int = typer.Option(200, min=2, help="At most so many texts."),
@@ -21,6 +22,9 @@ def attention(
 
     Example: tertium attention sentences.txt -o pictures
     """
+    from tertium.errors import require
+
+    require("report", purpose="Drawing attention", packages=("matplotlib",))
     import itertools
 
     import tertium
@@ -53,4 +57,4 @@ def attention(
         )
     else:
         note(f"{output}: {', '.join(file.name for file in files)}")
-        typer.echo(f"mean attention information: {same:.3f} same text, {other:.3f} two texts")
+        say(f"mean attention information: {same:.3f} same text, {other:.3f} two texts")

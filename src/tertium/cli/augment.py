@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli.output import JSON, MODEL, emit
+from tertium.cli.output import JSON, MODEL, cell, emit, say
 
 if TYPE_CHECKING:
     from tertium.analysis import Augmented
@@ -26,20 +26,21 @@ def augment(
 
     Example: tertium augment "A brown bear is eating a small fish." --view add --k 4
     """
-    import tertium
-    from tertium.analysis import augment as changed
-    from tertium.analysis import drop_by_attention
-    from tertium.encoders import Encoder
     from tertium.errors import unknown_name
-    from tertium.training.vocabulary import read_vocabulary
-    from tertium.views import VIEWS, AttentionDropout
-    from tertium.views.attention_dropout import Aggregation
+    from tertium.types import Aggregation, ViewName
 
-    known = [name for name in VIEWS if name != "dropout"]
+    known = [name for name in ViewName if name is not ViewName.DROPOUT]
     if view not in known:
         raise unknown_name("view", view, known)
     if aggregation not in list(Aggregation):
         raise unknown_name("aggregation", aggregation, list(Aggregation))
+    import tertium
+    from tertium.analysis import augment as changed
+    from tertium.analysis import drop_by_attention
+    from tertium.encoders import Encoder
+    from tertium.training.vocabulary import read_vocabulary
+    from tertium.views import VIEWS, AttentionDropout
+
     loaded = tertium.load(model)
     encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
     vocabulary = read_vocabulary(encoder.tokenizer)
@@ -48,7 +49,7 @@ def augment(
         if as_json:
             emit({"model": model, "view": view, "text": text, "changed": result, "seed": seed})
         else:
-            typer.echo(result)
+            say(result)
         return
     dropout = AttentionDropout(
         vocabulary,
@@ -78,7 +79,6 @@ def _plain(found: "Augmented") -> dict[str, object]:
 def _show(text: str, found: "Augmented") -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from tertium.cli.compare import bar
 
@@ -90,12 +90,12 @@ def _show(text: str, found: "Augmented") -> None:
     for at, (token, score) in enumerate(zip(found.tokens, found.scores, strict=True)):
         style = "dim" if at in order else ""
         drawn = bar(score, low=0.0, high=most)
-        table.add_row(Text(token, style), f"{score:.2f}", drawn, str(order.get(at, "")))
+        table.add_row(cell(token, style), f"{score:.2f}", drawn, str(order.get(at, "")))
     console = Console()
     console.print(table)
     console.print()
     steps = Table("", "gone", "left", box=None, pad_edge=False)
-    steps.add_row("0", "", Text(text))
+    steps.add_row("0", "", cell(text))
     for number, step in enumerate(found.steps, 1):
-        steps.add_row(str(number), Text(step.token), Text(step.text))
+        steps.add_row(str(number), cell(step.token), cell(step.text))
     console.print(steps)

@@ -95,7 +95,8 @@ def score_folder(
 ) -> None:
     """Score ``pairs`` into a folder and say what is in it."""
     from tertium.data.readers import detect_kind
-    from tertium.inference.bulk import score_file, takes_conditions
+    from tertium.inference.bulk import score_file
+    from tertium.inference.names import takes_conditions
 
     asks = detect_kind(pairs) == "conditional"
     name = model or ("conditional" if asks else "sts")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli import corpus
-from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
+from tertium.cli import checks, corpus
+from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, cell, emit, note
 
 if TYPE_CHECKING:
     from tertium.inference.search import Clustering
@@ -21,7 +21,9 @@ def cluster(
     output: Path = typer.Option(
         ..., "--output", "-o", help="All texts by cluster: .tsv, .csv or .jsonl."
     ),
-    threshold: float = typer.Option(0.75, help="Least cosine with the text in the middle."),
+    threshold: float = typer.Option(
+        0.75, help="Least cosine with the text in the middle.", callback=checks.threshold
+    ),
     min_size: int = typer.Option(3, min=1, help="Texts that make a community."),
     k: int | None = typer.Option(
         None,
@@ -34,24 +36,25 @@ def cluster(
     vectors: Path | None = corpus.VECTORS,
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
+    spreadsheet_safe: bool = SAFE_CELLS,
     as_json: bool = JSON,
 ) -> None:
     """Group texts: communities around a text, or as many groups as you ask for.
 
     Example: tertium cluster sentences.txt -o clusters.tsv --threshold 0.7
     """
-    from tertium.files import check_outputs
-    from tertium.inference.search import cluster as find
-    from tertium.inference.search.corpus import check_output, table
-    from tertium.inference.search.method import check_threshold
+    from tertium.files import check_ending, check_outputs
+    from tertium.inference.search.corpus import TABLES, table
 
-    check_output(output)
+    check_ending(output, TABLES)
     check_outputs(texts, output)
-    check_threshold(threshold)
     read = corpus.read(texts, column, id_column)
     source = corpus.source(model, engine, vectors, read.texts)
+    from tertium.inference.search import cluster as find
+
     found = find(read.texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
-    with table(output, ("cluster", "id", "text", "similarity")) as write:
+    columns = ("cluster", "id", "text", "similarity")
+    with table(output, columns, spreadsheet_safe=spreadsheet_safe) as write:
         for number, group in enumerate(found.clusters, 1):
             for row, score in zip(group.rows, group.scores, strict=True):
                 write((number, read.ids[row], read.texts[row], score))
@@ -86,13 +89,12 @@ def _show(found: "Clustering", read: corpus.Corpus) -> None:
     """The largest groups, each by its middle."""
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     if not found.clusters:
         return
     table = Table("", "texts", "in the middle", box=None, pad_edge=False)
     for number, group in enumerate(found.clusters[:_SHOWN], 1):
-        table.add_row(str(number), f"{len(group.rows):,}", Text(read.texts[group.centre]))
+        table.add_row(str(number), f"{len(group.rows):,}", cell(read.texts[group.centre]))
     Console().print(table)
     if len(found.clusters) > _SHOWN:
         Console().print(f"and {len(found.clusters) - _SHOWN:,} more")

@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from tertium.cli.output import ENGINE, JSON, SCORER, emit
+from tertium.cli.output import ENGINE, JSON, SCORER, cell, emit
 
 __all__ = ["compare"]
 
@@ -27,7 +27,6 @@ def compare(
         return
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     low, high = pairs[0]["scale"]
     graded = (low, high) != (-1.0, 1.0)
@@ -41,11 +40,11 @@ def compare(
         drawn = bar(pair["score"], low=low if on else max(low, 0.0), high=high)
         figures = [f"{pair['score']:.2f}" if graded else f"{pair['score']:.3f}", drawn]
         figures += [f"{pair['cosine']:.3f}"] if graded and with_cosine else []
-        respect = [Text(pair["condition"])] if on else []
-        table.add_row(*figures, *respect, *([Text(pair["b"])] if named else []))
+        respect = [cell(pair["condition"])] if on else []
+        table.add_row(*figures, *respect, *([cell(pair["b"])] if named else []))
     console = Console()
     for text in (a, *([] if named else b)):
-        console.print(Text(text, style="bold"))
+        console.print(cell(text, style="bold"))
     console.print(table)
 
 

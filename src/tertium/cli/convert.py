@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from tertium.cli import checks
 from tertium.cli.output import JSON, emit, note
 
 __all__ = ["convert"]
@@ -11,9 +12,13 @@ __all__ = ["convert"]
 
 def convert(
     source: str = typer.Argument(help="Folder of a training script, any other folder, or hub id."),
-    output: Path = typer.Option(..., "--output", "-o", help="New folder for the model."),
+    output: Path = typer.Option(
+        *(..., "--output", "-o"), help="New folder for the model.", callback=checks.new_folder
+    ),
     pooling: str | None = typer.Option(
-        None, help="cls leaves a trained MLP out, cls_mlp keeps it (default: the model's own)."
+        None,
+        help="cls leaves a trained MLP out, cls_mlp keeps it (default: the model's own).",
+        callback=checks.pooling,
     ),
     towers: bool = typer.Option(
         False, "--towers", help="Write the two towers of a twin as two plain encoders."
@@ -25,12 +30,15 @@ def convert(
 
     Example: tertium convert result/my-sup-simcse -o my-model --pooling cls_mlp
     """
+    from tertium.inference.names import resolve
+
+    if towers and pooling is not None:
+        raise typer.BadParameter("a twin's towers keep their pooling: leave --pooling out")
+    resolve(source, revision=revision)
     from tertium.inference.convert import convert as write
     from tertium.inference.convert import write_towers
 
     if towers:
-        if pooling is not None:
-            raise typer.BadParameter("a twin's towers keep their pooling: leave --pooling out")
         written = [str(folder) for folder in write_towers(source, output, revision=revision)]
         if as_json:
             emit({"source": source, "towers": written})

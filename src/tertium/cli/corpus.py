@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tertium.cli import checks
+
 if TYPE_CHECKING:
     from tertium.inference.search.embed import Source
 
@@ -16,19 +18,24 @@ __all__ = [
     "TEXTS",
     "VECTORS",
     "Corpus",
-    "check_method",
     "read",
     "source",
 ]
 
-TEXTS = typer.Argument(help="Text file, one text a line, or TSV, CSV, JSONL, Parquet.")
+TEXTS = typer.Argument(
+    help="Text file, one text a line, or TSV, CSV, JSONL, Parquet.", callback=checks.file
+)
 COLUMN = typer.Option(None, help="Column of a table that holds the texts.")
 ID_COLUMN = typer.Option(None, help="Column of ids (default: rows are numbered from 1).")
 VECTORS = typer.Option(
-    None, help="What encode made of these texts, a .npy file or a folder, to save encoding."
+    None,
+    help="What encode made of these texts, a .npy file or a folder, to save encoding.",
+    callback=checks.vectors,
 )
 METHOD = typer.Option(
-    "auto", help="exact, hnsw (faster for very many texts, may overlook some) or auto."
+    "auto",
+    help="exact, hnsw (faster for very many texts, may overlook some) or auto.",
+    callback=checks.method,
 )
 
 
@@ -55,12 +62,3 @@ def source(model: str, engine: str, vectors: Path | None, texts: list[str]) -> "
     if vectors is not None:
         return read_vectors(vectors, texts=texts)
     return load_embedder(model, engine=engine)
-
-
-def check_method(name: str) -> None:
-    """Raise unless ``name`` is one of the methods."""
-    from tertium.errors import unknown_name
-    from tertium.inference.search.method import Method
-
-    if name not in set(Method):
-        raise unknown_name("method", name, [str(method) for method in Method])

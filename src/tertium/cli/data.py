@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit
+from tertium.cli.output import JSON, emit, say
 
 __all__ = ["app", "check"]
 
@@ -47,11 +47,11 @@ def check(
         )
     else:
         for problem in result.problems:
-            typer.echo(str(problem))
+            say(str(problem))
         for text in result.notes:
-            typer.echo(f"{file}: {text}")
+            say(f"{file}: {text}")
         found = _count(len(result.problems), "problem") if result.problems else "no problems"
-        typer.echo(f"{file}: {result.kind}, {_count(result.rows, 'row')}, {found}")
+        say(f"{file}: {result.kind}, {_count(result.rows, 'row')}, {found}")
     if result.problems:
         raise typer.Exit(2)
 

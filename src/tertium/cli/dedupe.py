@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli import corpus
+from tertium.cli import checks, corpus
 from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 __all__ = ["dedupe"]
@@ -19,7 +19,9 @@ def dedupe(
     report: Path | None = typer.Option(
         None, help="What went, with the kept text and the cosine: .tsv, .csv or .jsonl."
     ),
-    threshold: float = typer.Option(0.9, help="Least cosine of near-duplicates."),
+    threshold: float = typer.Option(
+        0.9, help="Least cosine of near-duplicates.", callback=checks.threshold
+    ),
     exact_only: bool = typer.Option(
         False, "--exact-only", help="Drop only texts that are the same, white space aside."
     ),
@@ -29,29 +31,32 @@ def dedupe(
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
     method: str = corpus.METHOD,
+    spreadsheet_safe: bool = typer.Option(
+        True,
+        "--spreadsheet-safe/--raw-cells",
+        help="In the report, put ' before a text that a spreadsheet would run as a formula.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Drop every text that is near an earlier one that stays; the order is kept.
 
     Example: tertium dedupe sentences.txt -o clean.txt --report dropped.tsv
     """
-    from tertium.files import check_outputs
-    from tertium.inference.search import dedupe as find
-    from tertium.inference.search.corpus import TABLES, check_output, table, write_kept
-    from tertium.inference.search.method import check_threshold
+    from tertium.files import check_ending, check_outputs
+    from tertium.inference.search.corpus import TABLES, table, write_kept
 
-    check_output(output, (".txt", *TABLES))
+    check_ending(output, (".txt", *TABLES))
     if report is not None:
-        check_output(report)
+        check_ending(report, TABLES)
     check_outputs(texts, output, report)
-    check_threshold(threshold)
-    corpus.check_method(method)
     read = corpus.read(texts, column, id_column)
     source = None if exact_only else corpus.source(model, engine, vectors, read.texts)
+    from tertium.inference.search import dedupe as find
+
     found = find(read.texts, source, threshold=threshold, method=method)
     if report is not None:
         columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity")
-        with table(report, columns) as write:
+        with table(report, columns, spreadsheet_safe=spreadsheet_safe) as write:
             for gone in found.dropped:
                 kept = (read.ids[gone.kept], read.texts[gone.kept])
                 write(

@@ -5,7 +5,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from tertium.cli.output import JSON, emit
+from tertium.cli.output import JSON, cell, emit
 
 __all__ = ["doctor"]
 
@@ -23,13 +23,12 @@ def doctor(as_json: bool = JSON) -> None:
         return
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for section, value in report.items():
         for key, item in value.items() if isinstance(value, dict) else [("", value)]:
             shown = ", ".join(item) if isinstance(item, list) else str(item)
-            table.add_row(section, key, Text(shown))
+            table.add_row(section, key, cell(shown))
     Console().print(table)
 
 
@@ -96,6 +95,6 @@ def _data() -> dict[str, Any]:
     present = [
         name
         for name, dataset in DATASETS.items()
-        if any((folder / file).exists() for file in dataset.files.values())
+        if any((folder / file).exists() for file in dataset.file_names)
     ]
     return {"folder": str(folder), "sets": present}

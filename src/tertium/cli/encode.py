@@ -4,14 +4,14 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli import bulk
+from tertium.cli import bulk, corpus
 from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
 
 __all__ = ["encode"]
 
 
 def encode(
-    texts: Path = typer.Argument(help="Text file, one text a line, or TSV, CSV, JSONL, Parquet."),
+    texts: Path = corpus.TEXTS,
     output: str = typer.Option(
         ..., "--output", "-o", help="Where to write: .npy, .parquet, or a folder of shards (DIR/)."
     ),
@@ -44,10 +44,13 @@ def encode(
     shards.refuse()
     from tertium.data.readers import iter_texts
     from tertium.files import check_outputs
+    from tertium.inference.formats import VECTORS, check_format
+
+    check_format(Path(output), VECTORS, what="vectors")
+    check_outputs(texts, Path(output))
     from tertium.inference.loading import load_embedder
     from tertium.inference.writers import write_vectors
 
-    check_outputs(texts, Path(output))
     encoder = load_embedder(model, engine=engine)
     rows = write_vectors(
         encoder, lambda: iter_texts(texts, column=column), Path(output), normalize=normalize

@@ -4,14 +4,19 @@ from pathlib import Path
 
 import typer
 
+from tertium.cli import checks
 from tertium.cli.output import JSON, emit, note
 
 __all__ = ["ensemble"]
 
 
 def ensemble(
-    models: list[str] = typer.Argument(help="Reserved names, folders or hub ids."),
-    output: Path = typer.Option(..., "--output", "-o", help="New folder for the ensemble."),
+    models: list[str] = typer.Argument(
+        help="Reserved names, folders or hub ids.", callback=checks.models
+    ),
+    output: Path = typer.Option(
+        *(..., "--output", "-o"), help="New folder for the ensemble.", callback=checks.new_folder
+    ),
     weight: float | None = typer.Option(
         None, help="Of the last model; the others share the rest of 1 (default: a plain sum)."
     ),
@@ -23,10 +28,12 @@ def ensemble(
 
     Example: tertium ensemble tower-1 tower-2 -o both
     """
-    from tertium.files import check_new_folder
-    from tertium.inference.combine import average, combine, takes_conditions
+    from tertium.inference.shares import member_weights
 
-    check_new_folder(output)
+    member_weights(len(models), weight)
+    from tertium.inference.combine import average, combine
+    from tertium.inference.names import takes_conditions
+
     if takes_conditions(models[0]):
         graders = average(models, weight=weight)
         graders.save(output)

@@ -5,20 +5,33 @@ from typing import Any
 
 import typer
 
-from tertium.cli.output import ENGINE, JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import ENGINE, JSON, NAMED_MODEL, emit, note, say
 
 __all__ = ["evaluate"]
 
+_MARKDOWN = (".md", ".markdown")
+
 
 def evaluate(
-    model: str = typer.Argument("default", help="Reserved name, folder or hub id."),
-    suite: str = typer.Option("sts", help="sts, transfer, geometry, csts; several with commas."),
+    model: str = NAMED_MODEL,
+    suite: str = typer.Option(
+        "sts",
+        help="sts, transfer, geometry, csts; several with commas.",
+        callback=checks.suites,
+    ),
     data: Path | None = typer.Option(
-        None, help="Benchmark folder (default: TERTIUM_DATA, else the hub)."
+        None,
+        help="Benchmark folder (default: TERTIUM_DATA, else the hub).",
+        callback=checks.data_folder,
     ),
     text: str = typer.Option("senteval", help="senteval (tokenised, as in the papers) or raw."),
-    pooling: str | None = typer.Option(None, help="Pooling, or several with commas."),
-    baseline: str | None = typer.Option(None, help="A second model to test against."),
+    pooling: str | None = typer.Option(
+        None, help="Pooling, or several with commas.", callback=checks.poolings
+    ),
+    baseline: str | None = typer.Option(
+        None, help="A second model to test against.", callback=checks.model
+    ),
     exclude_overlap: list[str] = typer.Option(
         [],
         help="FILE or FILE:SPLIT whose pairs the leak-free column leaves out; may be repeated.",
@@ -36,6 +49,7 @@ def evaluate(
 
     Example: tertium evaluate default --suite sts,geometry --data FOLDER
     """
+    _check(text, exclude_overlap, predictions, output)
     import tertium
     from tertium.evaluation import Report
 
@@ -56,12 +70,27 @@ def evaluate(
         report = tertium.evaluate(loaded, suite.split(","), **options)
         reports[str(name)] = report
         if not as_json:
-            typer.echo(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
+            say(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
     if output is not None:
         _save(reports, output)
         note(f"saved {output}")
     if as_json:
         emit(_json(reports))
+
+
+def _check(text: str, exclude: list[str], predictions: Path | None, output: Path | None) -> None:
+    from tertium.data.benchmarks import check_text
+    from tertium.data.overlap import parse_spec
+    from tertium.files import check_ending, check_outputs, existing_file
+
+    check_text(text)
+    for spec in exclude:
+        existing_file(parse_spec(spec)[0])
+    if predictions is not None:
+        check_ending(predictions, (".json",))
+    if output is not None:
+        check_ending(output, (".json", *_MARKDOWN))
+    check_outputs(None, predictions, output)
 
 
 def _predict(model: str, path: Path, data: Path | None, engine: str) -> None:
@@ -93,7 +122,7 @@ def _save(reports: dict[str, Any], output: Path) -> None:
 
     from tertium.files import atomic_path
 
-    if output.suffix.lower() in (".md", ".markdown"):
+    if output.suffix.lower() in _MARKDOWN:
         text = "\n".join(report.to_markdown() for report in reports.values())
     else:
         text = json.dumps(_json(reports), indent=2, allow_nan=False) + "\n"

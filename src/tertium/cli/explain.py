@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tertium.cli import checks
 from tertium.cli.output import ENGINE, JSON, emit, note
 
 if TYPE_CHECKING:
@@ -20,10 +21,9 @@ def explain(
     b: str = typer.Argument(help="The second text."),
     on: str | None = typer.Option(None, help="Compare in this respect."),
     model: str | None = typer.Option(
-        None,
-        "--model",
-        "-m",
+        *(None, "--model", "-m"),
         help="Reserved name, folder or hub id (default: sts; with --on, conditional).",
+        callback=checks.model,
     ),
     method: str = typer.Option(
         "occlusion", help="occlusion, or gradients: integrated gradients beside it."
@@ -45,7 +45,7 @@ def explain(
 
     Example: tertium explain "A man plays a guitar." "A woman plays the flute."
     """
-    _check(output)
+    _check(method, output)
     import tertium
     from tertium.inference.loading import load_conditional
 
@@ -67,10 +67,13 @@ def explain(
         note(f"wrote {path}")
 
 
-def _check(output: list[Path]) -> None:
-    """Say what cannot be written before anything is computed."""
-    from tertium.errors import TertiumError, require
+def _check(method: str, output: list[Path]) -> None:
+    """Say what is not known, or cannot be written, before anything is computed."""
+    from tertium.errors import TertiumError, require, unknown_name
+    from tertium.types import ExplanationMethod
 
+    if method not in set(ExplanationMethod):
+        raise unknown_name("method", method, list(ExplanationMethod))
     for path in output:
         if path.suffix.lower() not in _ENDINGS:
             raise TertiumError(f"{path}: an explanation is written as {', '.join(_ENDINGS)}.")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tertium.analysis.explanations import explanation_title, smallest_sentence, strongest_words
+from tertium.cli.output import cell, visible
 from tertium.encoders.explanation import Explanation, Focus
 
 __all__ = ["show"]
@@ -23,13 +24,13 @@ _AWAY = ("black on #D55E00", "black on #E69F00")
 def show(found: Explanation) -> None:
     """Print all there is to say."""
     console = Console(highlight=False)
-    console.print(Text(explanation_title(found), style="bold"))
+    console.print(cell(explanation_title(found), style="bold"))
     for text in (0, 1):
         console.print()
         _show_words(console, found, text)
     console.print()
     _show_legend(console, found)
-    console.print(Text(smallest_sentence(found)))
+    console.print(cell(smallest_sentence(found)))
     if found.alignment is not None and all(found.words):
         console.print()
         console.print(_alignment(found, width=console.width))
@@ -40,7 +41,7 @@ def show(found: Explanation) -> None:
         console.print("attention that a word receives from the others; 1 is an even", style="dim")
         console.print("share, * exchanges most of it with the condition", style="dim")
     for line in found.notes:
-        console.print(Text(line, style="dim"))
+        console.print(cell(line, style="dim"))
 
 
 def _show_words(console: Console, found: Explanation, text: int) -> None:
@@ -52,7 +53,7 @@ def _show_words(console: Console, found: Explanation, text: int) -> None:
         figures = [f"{found.occlusion[text][at]:+z.2f}"]
         if found.gradients is not None:
             figures.append(f"{found.gradients.contributions[text][at]:+z.2f}")
-        word = found.word((text, at))
+        word = visible(found.word((text, at)))
         wide = max(map(cell_len, (word, *figures)))
         style = _style(found.contributions[text][at] / reach)
         head = Text.assemble((word, style), " " * (wide - cell_len(word)))
@@ -130,7 +131,7 @@ def _attention(focus: Focus) -> Table:
         if at == focus.split:
             table.add_row("")
         shares = [f"{float(values[at] / values.mean()):.2f}" for values in received]
-        table.add_row(Text(f"{'*' if at in focus.marked else ' '} {word}"), *shares)
+        table.add_row(cell(f"{'*' if at in focus.marked else ' '} {word}"), *shares)
     return table
 
 
@@ -143,4 +144,5 @@ def _style(share: float) -> str:
 
 
 def _short(word: str) -> str:
+    word = visible(word)
     return word if cell_len(word) <= _WIDEST else f"{word[: _WIDEST - 1]}…"

@@ -1,12 +1,12 @@
 """``tertium export``: a model as a graph for a faster engine, checked against torch."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import DATA, JSON, NAMED_MODEL, emit, note, say
 
 if TYPE_CHECKING:
     from tertium.inference.engines.export import ExportedPart
@@ -16,9 +16,11 @@ __all__ = ["export"]
 
 
 def export(
-    model: str = typer.Argument("default", help="Reserved name, folder or hub id."),
+    model: str = NAMED_MODEL,
     engine: str = typer.Option(
-        ..., help="onnx, onnx-int8, openvino, openvino-int8, or static for huge corpora."
+        ...,
+        help="onnx, onnx-int8, openvino, openvino-int8, or static for huge corpora.",
+        callback=checks.engine,
     ),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="New folder for the model with its export (default: cache)."
@@ -26,7 +28,7 @@ def export(
     keep_float: int | None = typer.Option(
         None, min=0, help="For int8: leave so many layers in float, those that hurt most."
     ),
-    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    data: Path | None = DATA,
     evaluation: bool = typer.Option(
         True, help="Show the change on the benchmark, if data are found."
     ),
@@ -36,15 +38,16 @@ def export(
 
     Example: tertium export default --engine onnx-int8
     """
-    import tertium
     from tertium.data.benchmarks import find_folder
+    from tertium.inference.engines import check_export
+
+    check_export(engine, output=output, keep_float=keep_float)
+    import tertium
     from tertium.inference.engines.export import export as write
 
     folder = find_folder(data) if evaluation else None
     loaded = tertium.load(model, device="cpu")
-    parts = write(
-        loaded, engine, output=output, keep_float=keep_float, progress=sys.stderr.isatty()
-    )
+    parts = write(loaded, engine, output=output, keep_float=keep_float)
     if evaluation and folder is None:
         note("note: no benchmark folder was found, so the change on STS is not known.")
     change = None if folder is None else _change(loaded, model, engine, folder)
@@ -60,10 +63,10 @@ def export(
         )
         return
     for part in parts:
-        typer.echo(f"{part.name}: {_figures(part)}")
+        say(f"{part.name}: {_figures(part)}")
         note(f"{part.folder}: {part.record.size / 1e6:.1f} MB")
     if change is not None:
-        typer.echo(
+        say(
             f"{change['suite']}: torch {change['torch']:.2f}, {engine} {change['engine']:.2f}, "
             f"change {change['change']:+.2f}"
         )

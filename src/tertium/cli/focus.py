@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import JSON, cell, emit, note
 
 if TYPE_CHECKING:
     from tertium.analysis import Focus
@@ -20,13 +21,14 @@ def focus(
     b: str = typer.Argument(help="The second sentence."),
     on: str = typer.Option(..., help="The respect in which they are compared."),
     model: str | None = typer.Option(
-        None,
-        "--model",
-        "-m",
+        *(None, "--model", "-m"),
         help="One that takes conditions, or any encoder (default: conditional).",
+        callback=checks.model,
     ),
     baseline: str | None = typer.Option(
-        None, help="Model whose attention to show (default: the same, before reallocation)."
+        None,
+        help="Model whose attention to show (default: the same, before reallocation).",
+        callback=checks.model,
     ),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Folder for focus.png and focus.svg."
@@ -37,6 +39,10 @@ def focus(
 
     Example: tertium focus "A boy skates." "A man on inline skates." --on "the type of skating"
     """
+    from tertium.errors import require
+
+    if output is not None:
+        require("report", purpose="Drawing attention", packages=("matplotlib",))
     from tertium.analysis import focus as looked
     from tertium.analysis import focus_figure
 
@@ -82,7 +88,6 @@ def _parts(model: str | None) -> "tuple[Encoder, ConditionalHead | None]":
 def _show(found: "Focus") -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from tertium.cli.compare import bar
 
@@ -97,9 +102,9 @@ def _show(found: "Focus") -> None:
             value = float(values[at])
             cells += [f"{value:.4f}", bar(value, low=low, high=high + 1e-9, width=16)]
         marked = at in found.marked
-        table.add_row(Text(f"{'*' if marked else ' '} {word}", "bold" if marked else ""), *cells)
+        table.add_row(cell(f"{'*' if marked else ' '} {word}", "bold" if marked else ""), *cells)
     console = Console()
-    console.print(Text(f"as to: {found.condition}", style="bold"))
+    console.print(cell(f"as to: {found.condition}", style="bold"))
     console.print(table)
     console.print("* exchanges most attention with the condition", style="dim")
     console.print("bars: from the least to the most attended word", style="dim")

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tertium.cli.output import cell
+
 if TYPE_CHECKING:
     from tertium.inference.search import Hit, TextIndex
 
@@ -18,6 +20,7 @@ def write(
     *,
     k: int,
     threshold: float | None,
+    spreadsheet_safe: bool,
 ) -> int:
     """Search for queries window by window, and write a row for everything found."""
     from tertium.data.readers import iter_texts
@@ -27,8 +30,9 @@ def write(
 
     asked = queries if file is None else iter_texts(file, column=column)
     count = 0
+    columns = ("query", "rank", "id", "text", "similarity")
     with (
-        table(output, ("query", "rank", "id", "text", "similarity")) as write,
+        table(output, columns, spreadsheet_safe=spreadsheet_safe) as write,
         bar(total=None, label="searching", unit="query") as shown,
     ):
         for window in chunks(asked, 1024):
@@ -56,12 +60,11 @@ def show(queries: list[str], found: list[list["Hit"]]) -> None:
     """What was found, for people."""
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     console = Console()
     for query, hits in zip(queries, found, strict=True):
-        console.print(Text(query, style="bold"))
+        console.print(cell(query, style="bold"))
         table = Table("cosine", "id", "text", box=None, pad_edge=False)
         for hit in hits:
-            table.add_row(f"{hit.score:.3f}", Text(hit.id), Text(hit.text))
+            table.add_row(f"{hit.score:.3f}", cell(hit.id), cell(hit.text))
         console.print(table)

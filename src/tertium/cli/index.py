@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tertium.cli import corpus, hits
-from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
+from tertium.cli import checks, corpus, hits
+from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, cell, emit, note
 
 if TYPE_CHECKING:
     from tertium.inference.search import TextIndex
@@ -15,9 +15,11 @@ __all__ = ["add", "app", "build", "search", "stats"]
 
 app = typer.Typer(help="Search many texts by meaning.", no_args_is_help=True)
 
-_FOLDER = typer.Argument(help="Folder of the index.")
+_FOLDER = typer.Argument(help="Folder of the index.", callback=checks.index)
 _OWN = typer.Option(
-    None, "--model", "-m", help="The model that built the index (default: loaded by its name)."
+    *(None, "--model", "-m"),
+    help="The model that built the index (default: loaded by its name).",
+    callback=checks.model,
 )
 
 
@@ -38,11 +40,16 @@ def build(
     Example: tertium index build sentences.txt -o my-index
     """
     from tertium.errors import unknown_name
-    from tertium.inference.loading import load_embedder
-    from tertium.inference.search import Dtype, TextIndex
+    from tertium.inference.search.lock import check_new_index
+    from tertium.inference.search.manifest import Dtype
 
     if dtype not in set(Dtype):
         raise unknown_name("dtype", dtype, [str(known) for known in Dtype])
+    if output.exists():
+        check_new_index(output)
+    from tertium.inference.loading import load_embedder
+    from tertium.inference.search import TextIndex
+
     given = _given(texts, vectors, column, id_column)
     loaded = load_embedder(model, engine=engine)
     index = TextIndex.build(output, given.pop("texts"), loaded, dtype=dtype, **given)
@@ -75,16 +82,21 @@ def search(
     index: Path = _FOLDER,
     queries: list[str] | None = typer.Argument(None, help="Texts to look for."),
     file: Path | None = typer.Option(
-        None, "--queries", help="File of texts to look for, instead; needs --output."
+        *(None, "--queries"),
+        help="File of texts to look for, instead; needs --output.",
+        callback=checks.file,
     ),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Write what is found: .tsv, .csv or .jsonl."
     ),
     k: int = typer.Option(10, min=1, help="How many texts for a query, or all if there are fewer."),
-    threshold: float | None = typer.Option(None, help="Leave out what has a smaller cosine."),
+    threshold: float | None = typer.Option(
+        None, help="Leave out what has a smaller cosine.", callback=checks.threshold
+    ),
     model: str | None = _OWN,
     engine: str = ENGINE,
     column: str | None = typer.Option(None, help="Column of the file of queries."),
+    spreadsheet_safe: bool = SAFE_CELLS,
     as_json: bool = JSON,
 ) -> None:
     """Find the texts of an index that are nearest to a query.
@@ -92,22 +104,28 @@ def search(
     Example: tertium index search my-index "A kitten is napping." --k 3
     """
     from tertium.errors import TertiumError
-    from tertium.files import check_outputs
-    from tertium.inference.search.corpus import check_output
-    from tertium.inference.search.method import check_threshold
+    from tertium.files import check_ending, check_outputs
+    from tertium.inference.search.corpus import TABLES
 
     if (file is None) == (not queries):
         raise TertiumError("Give texts to look for, or a file of them with --queries.")
     if file is not None and output is None:
         raise TertiumError("What is found for a file of queries needs a place: --output FILE.")
-    if threshold is not None:
-        check_threshold(threshold)
     if output is not None:
-        check_output(output)
+        check_ending(output, TABLES)
         check_outputs(file, output)
     opened = _open(index, model, engine)
     if output is not None:
-        count = hits.write(opened, queries or [], file, column, output, k=k, threshold=threshold)
+        count = hits.write(
+            opened,
+            queries or [],
+            file,
+            column,
+            output,
+            k=k,
+            threshold=threshold,
+            spreadsheet_safe=spreadsheet_safe,
+        )
         if as_json:
             emit({"index": str(index), "output": str(output), "queries": count})
         else:
@@ -142,7 +160,6 @@ def stats(
         return
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in summary.items():
@@ -150,7 +167,7 @@ def stats(
         for name, item in inner:
             if item is not None:
                 shown = f"{item:,}" if type(item) is int else str(item)
-                table.add_row(key, name, Text(shown))
+                table.add_row(key, name, cell(shown))
     Console().print(table)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit
+from tertium.cli import checks
+from tertium.cli.output import JSON, NAMED_MODEL, emit, say
 
 __all__ = ["inspect"]
 
@@ -13,9 +14,11 @@ _BAR = 30
 
 
 def inspect(
-    model: str = typer.Argument("default", help="Reserved name, folder or hub id."),
+    model: str = NAMED_MODEL,
     texts: Path | None = typer.Option(
-        None, help="Text file or table: measure the CLS energy of each layer on it."
+        None,
+        help="Text file or table: measure the CLS energy of each layer on it.",
+        callback=checks.file,
     ),
     limit: int = typer.Option(1000, min=1, help="At most so many texts."),
     tokens: int = typer.Option(32, min=1, help="Length of the text whose cost is counted."),
@@ -60,13 +63,13 @@ def inspect(
             }
         )
         return
-    typer.echo(f"backbones        {found.backbones}")
-    typer.echo(f"parameters       {found.parameters / 1e6:.1f} M")
-    typer.echo(f"cost             {found.macs / 1e9:.3f} GMACs for a text of {tokens} tokens")
+    say(f"backbones        {found.backbones}")
+    say(f"parameters       {found.parameters / 1e6:.1f} M")
+    say(f"cost             {found.macs / 1e9:.3f} GMACs for a text of {tokens} tokens")
     if eta is not None:
-        typer.echo(f"score for cost   {eta:.2f} a GMAC")
+        say(f"score for cost   {eta:.2f} a GMAC")
     if mean is not None:
-        typer.echo(f"CLS energy       {mean:.4f}, the mean of all layers over {len(chosen)} texts")
+        say(f"CLS energy       {mean:.4f}, the mean of all layers over {len(chosen)} texts")
         longest = max(found.energy)
         for number, energy in enumerate(found.energy, 1):
-            typer.echo(f"  layer {number:<8d} {energy:.4f} {'█' * round(_BAR * energy / longest)}")
+            say(f"  layer {number:<8d} {energy:.4f} {'█' * round(_BAR * energy / longest)}")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 __all__ = ["lowshot"]
 
@@ -15,7 +16,7 @@ def lowshot(
     sizes: str = typer.Option("100,1000,10000", help="Numbers of sentences, with commas."),
     seeds: int = typer.Option(5, min=1, help="Seeds per recipe and size; each draws its own."),
     steps: int = typer.Option(50, min=1, help="Optimiser steps of every run."),
-    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    data: Path | None = DATA,
     jobs: int = typer.Option(1, min=1, help="Runs at a time, each in a process of its own."),
     as_json: bool = JSON,
 ) -> None:
@@ -23,17 +24,21 @@ def lowshot(
 
     Example: tertium lowshot simcse-minilm,micse-minilm --sizes 100,1000 --seeds 2 -o lowshot
     """
-    from tertium.analysis import low_shot_curves
     from tertium.errors import TertiumError, require
-    from tertium.recipes.lowshot import run_low_shot
 
     require("report", purpose="The plot of tertium lowshot", packages=("matplotlib",))
     try:
         numbers = [int(size) for size in sizes.split(",")]
     except ValueError:
         raise TertiumError(f"--sizes {sizes}: write whole numbers with commas.") from None
+    if min(numbers) < 1:
+        raise TertiumError(f"--sizes {sizes}: a run needs at least one sentence.")
+    names = [checks.recipe(recipe.strip()) for recipe in recipes.split(",")]
+    from tertium.analysis import low_shot_curves
+    from tertium.recipes.lowshot import run_low_shot
+
     table = run_low_shot(
-        [recipe.strip() for recipe in recipes.split(",")],
+        names,
         output,
         sizes=numbers,
         seeds=seeds,
@@ -48,5 +53,5 @@ def lowshot(
     if as_json:
         emit(table.to_json())
     else:
-        typer.echo(str(table))
+        say(str(table))
         note(f"{output}: table.md, table.json, curves.png, curves.svg")

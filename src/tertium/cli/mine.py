@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli import corpus
-from tertium.cli.output import ENGINE, JSON, MODEL, emit, note
+from tertium.cli import checks, corpus
+from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, emit, note
 
 __all__ = ["mine"]
 
@@ -13,7 +13,7 @@ __all__ = ["mine"]
 def mine(
     texts: Path = corpus.TEXTS,
     output: Path = typer.Option(..., "--output", "-o", help="Pairs: .tsv, .csv or .jsonl."),
-    threshold: float = typer.Option(0.8, help="Least cosine of a pair."),
+    threshold: float = typer.Option(0.8, help="Least cosine of a pair.", callback=checks.threshold),
     top_k: int = typer.Option(
         10, min=1, help="A pair is among so many nearest of either of its texts."
     ),
@@ -24,25 +24,25 @@ def mine(
     column: str | None = corpus.COLUMN,
     id_column: str | None = corpus.ID_COLUMN,
     method: str = corpus.METHOD,
+    spreadsheet_safe: bool = SAFE_CELLS,
     as_json: bool = JSON,
 ) -> None:
     """Find the pairs of texts that are most alike, and write them, the best first.
 
     Example: tertium mine sentences.txt -o pairs.tsv --threshold 0.85
     """
-    from tertium.files import check_outputs
-    from tertium.inference.search import mine as find
-    from tertium.inference.search.corpus import check_output, table
-    from tertium.inference.search.method import check_threshold
+    from tertium.files import check_ending, check_outputs
+    from tertium.inference.search.corpus import TABLES, table
 
-    check_output(output)
+    check_ending(output, TABLES)
     check_outputs(texts, output)
-    check_threshold(threshold)
-    corpus.check_method(method)
     read = corpus.read(texts, column, id_column)
     source = corpus.source(model, engine, vectors, read.texts)
+    from tertium.inference.search import mine as find
+
     found = find(read.texts, source, threshold=threshold, top_k=top_k, limit=limit, method=method)
-    with table(output, ("sentence1", "sentence2", "similarity", "id1", "id2")) as write:
+    columns = ("sentence1", "sentence2", "similarity", "id1", "id2")
+    with table(output, columns, spreadsheet_safe=spreadsheet_safe) as write:
         for first, second, score in found:
             write((read.texts[first], read.texts[second], score, read.ids[first], read.ids[second]))
     if as_json:

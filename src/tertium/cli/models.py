@@ -1,6 +1,6 @@
 """``tertium models``: what can be loaded by name."""
 
-from tertium.cli.output import JSON, emit
+from tertium.cli.output import JSON, cell, emit
 
 __all__ = ["models"]
 
@@ -35,8 +35,8 @@ def models(as_json: bool = JSON) -> None:
     from rich.table import Table
 
     table = Table("name", "kind", "what it is", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(row["name"], row["kind"], row["problem"] or row["summary"])
+    for row, model in zip(rows, NAMES.values(), strict=True):
+        table.add_row(row["name"], row["kind"], cell(row["problem"] or model.summary))
     console = Console()
     console.print(table)
     console.print(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 __all__ = ["report"]
 
@@ -13,14 +14,18 @@ def report(
     models: list[str] = typer.Argument(help="Reserved names, folders or hub ids."),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the page."),
     pairs: list[Path] = typer.Option(
-        [], help="Graded pairs, or triples with a column condition; may be repeated."
+        [],
+        help="Graded pairs, or triples with a column condition; may be repeated.",
+        callback=checks.files,
+    ),
+    texts: Path | None = typer.Option(
+        None, help="Texts to look at attention on.", callback=checks.file
     ),
     scale: str | None = typer.Option(
         None, help="Lowest and highest grade of the pairs, as 0-4 (default: what they span)."
     ),
-    texts: Path | None = typer.Option(None, help="Texts to look at attention on."),
     sentence: str | None = typer.Option(None, help="Whose attention maps are drawn."),
-    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    data: Path | None = DATA,
     sets: str | None = typer.Option(
         None, help="Benchmark sets with commas, or none (default: all STS, C-STS; none with pairs)."
     ),
@@ -37,6 +42,11 @@ def report(
     Example: tertium report default sts --pairs my_pairs.tsv -o report
     """
     from tertium.data import find_folder
+    from tertium.errors import require
+
+    require("report", purpose="A report", packages=("jinja2", "matplotlib"))
+    benchmarks = _sets(sets, own=bool(pairs))
+    _check_models(models)
     from tertium.report import build_report
     from tertium.report.build import SENTENCE
 
@@ -46,7 +56,7 @@ def report(
         pairs=pairs,
         scale=None if scale is None else _scale(scale),
         texts=texts,
-        benchmarks=_sets(sets, own=bool(pairs)),
+        benchmarks=benchmarks,
         folder=find_folder(data),
         runs=runs,
         sentence=sentence or SENTENCE,
@@ -60,7 +70,7 @@ def report(
         figures = sum(1 for file in built.numbers["files"] if file.endswith(".svg"))
         count = len(built.numbers["models"])
         plural = "" if count == 1 else "s"
-        typer.echo(f"{built.page}: {count} model{plural}, {figures} figures")
+        say(f"{built.page}: {count} model{plural}, {figures} figures")
         for entry in built.numbers["left_out"]:
             whose = f", {entry['model']}" if entry["model"] else ""
             note(f"left out: {entry['section']}{whose}: {entry['reason']}")
@@ -85,10 +95,24 @@ def _scale(given: str) -> tuple[float, float]:
     return found
 
 
+def _check_models(names: list[str]) -> None:
+    """Raise if none is there; of several, the page tells which one is not."""
+    from tertium.errors import TertiumError
+
+    missing: list[TertiumError] = []
+    for name in names:
+        try:
+            checks.model(name)
+        except TertiumError as error:
+            missing.append(error)
+    if len(missing) == len(names):
+        raise missing[0]
+
+
 def _sets(given: str | None, *, own: bool) -> list[str]:
     """Benchmark sets that were asked for; with pairs of one's own none, unless they are named."""
     from tertium.errors import unknown_name
-    from tertium.recipes import suites
+    from tertium.recipes.suites import suites
 
     known = [*suites()["sts"].tasks, *suites()["csts"].tasks]
     if given is None:

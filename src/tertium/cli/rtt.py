@@ -4,13 +4,14 @@ from pathlib import Path
 
 import typer
 
+from tertium.cli import corpus
 from tertium.cli.output import JSON, emit, note
 
 __all__ = ["rtt"]
 
 
 def rtt(
-    texts: Path = typer.Argument(help="Text file, one text a line, or TSV, CSV, JSONL, Parquet."),
+    texts: Path = corpus.TEXTS,
     output: Path = typer.Option(..., "--output", "-o", help="Folder for one file per pivot."),
     pivot: str = typer.Option("de,fr", help="Languages to go through, with commas between."),
     to: str | None = typer.Option(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli import bulk
+from tertium.cli import bulk, checks
 from tertium.cli.output import ENGINE, JSON, SCORER, emit, note
 
 __all__ = ["score"]
@@ -13,7 +13,8 @@ __all__ = ["score"]
 
 def score(
     pairs: Path = typer.Argument(
-        help="TSV, CSV, JSONL or Parquet with sentence1, sentence2 and perhaps condition."
+        help="TSV, CSV, JSONL or Parquet with sentence1, sentence2 and perhaps condition.",
+        callback=checks.file,
     ),
     output: str = typer.Option(
         *(..., "--output", "-o"),
@@ -27,6 +28,11 @@ def score(
     on_error: str | None = bulk.ON_ERROR,
     engine_cluster: str | None = bulk.CLUSTER,
     ray_address: str | None = bulk.RAY_ADDRESS,
+    spreadsheet_safe: bool = typer.Option(
+        False,
+        "--spreadsheet-safe/--raw-cells",
+        help="In .tsv and .csv, put ' before a text that a spreadsheet would run as a formula.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Score every pair of a file, in constant memory; the output has the input's order.
@@ -42,20 +48,23 @@ def score(
         bulk.score_folder(pairs, output, shards, model=model, as_json=as_json, engine=engine)
         return
     shards.refuse()
-    import tertium
     from tertium.data.readers import detect_kind
     from tertium.files import check_outputs
+    from tertium.inference.formats import SCORES, check_format
+
+    check_format(Path(output), SCORES, what="scores")
+    check_outputs(pairs, Path(output))
+    asks = detect_kind(pairs) == "conditional"
+    import tertium
     from tertium.inference.grading import TripleGrader
     from tertium.inference.writers import write_scores
 
-    check_outputs(pairs, Path(output))
-    asks = detect_kind(pairs) == "conditional"
     scorer = tertium.load(model or ("conditional" if asks else "sts"), engine=engine)
     conditional = isinstance(scorer, TripleGrader)
     if asks and not conditional:
         note(f"note: {scorer.name} does not take conditions; the column is left out.")
     texts = _triples(pairs) if conditional else _pairs(pairs)
-    rows = write_scores(scorer, texts, Path(output))
+    rows = write_scores(scorer, texts, Path(output), spreadsheet_safe=spreadsheet_safe)
     if as_json:
         emit({"output": output, "rows": rows, "scale": list(scorer.scale)})
     else:

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tertium.cli import checks
 from tertium.cli.output import JSON, emit, note
 
 if TYPE_CHECKING:
     from tertium.serve.service import Service
+    from tertium.serve.settings import Settings
 
 __all__ = ["serve"]
 
@@ -141,22 +143,35 @@ def serve(
     """
     given = {name: value for name, value in locals().items() if name not in ("config", "as_json")}
     from tertium.errors import require
+    from tertium.progress import silence
 
     require("serve", purpose="The server", packages=_NEEDED)
-    from tertium.serve.run import serve as run
     from tertium.serve.settings import read_settings
 
     flags: dict[str, Any] = dict(given)
     flags["cors_origins"] = flags.pop("cors_origin") or None
     flags["allowed_hosts"] = flags.pop("allowed_host") or None
     settings = read_settings(flags, config=config)
+    _check(settings)
 
     def ready(url: str, service: "Service") -> None:
+        silence()
         about = service.about
         if as_json:
             emit({"url": url, "model": about.name, "scale": list(about.scale)})
         else:
             note(f"{url}: serving {about.name}; stop with Ctrl-C")
 
+    from tertium.serve.run import serve as run
+
     note(f"loading {settings.model}")
     run(settings, ready=ready)
+
+
+def _check(settings: "Settings") -> None:
+    """Say what is missing before a worker is started."""
+    checks.model(settings.model)
+    if settings.conditional_model != "none":
+        checks.model(settings.conditional_model)
+    checks.engine(settings.engine)
+    checks.index(settings.index)

@@ -4,15 +4,18 @@ from pathlib import Path
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 __all__ = ["sweep"]
 
 
 def sweep(
-    file: str = typer.Argument(help="A sweep's name or YAML file: recipe, runs, seeds."),
+    file: str = typer.Argument(
+        help="A sweep's name or YAML file: recipe, runs, seeds.", callback=checks.sweep
+    ),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for all runs."),
-    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    data: Path | None = DATA,
     jobs: int = typer.Option(1, min=1, help="Runs at a time, each in a process of its own."),
     settings: list[str] = typer.Option(
         [], "--set", help="Replace a setting of every run, as a.b=value; may be repeated."
@@ -42,4 +45,4 @@ def sweep(
     if as_json:
         emit(table.to_json())
     else:
-        typer.echo(str(table))
+        say(str(table))

@@ -1,13 +1,13 @@
 """``tertium train`` and ``tertium recipes``."""
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from tertium.cli.output import JSON, emit, note
+from tertium.cli import checks
+from tertium.cli.output import DATA, JSON, emit, note, say
 
 if TYPE_CHECKING:
     from tertium.recipes.train import Trained
@@ -16,13 +16,17 @@ __all__ = ["recipes", "show_trained", "train"]
 
 
 def train(
-    recipe: str = typer.Argument(help="A recipe's name (see tertium recipes) or a YAML file."),
+    recipe: str = typer.Argument(
+        help="A recipe's name (see tertium recipes) or a YAML file.", callback=checks.recipe
+    ),
     pairs: Path | None = typer.Argument(
-        None, help="Your own graded pairs instead of the recipe's."
+        None, help="Your own graded pairs instead of the recipe's.", callback=checks.file
     ),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the model."),
-    texts: Path | None = typer.Option(None, help="Your own texts instead of the recipe's."),
-    data: Path | None = typer.Option(None, help="Benchmark folder (default: TERTIUM_DATA)."),
+    texts: Path | None = typer.Option(
+        None, help="Your own texts instead of the recipe's.", callback=checks.file
+    ),
+    data: Path | None = DATA,
     resume: bool = typer.Option(False, "--resume", help="Go on after an interruption."),
     seed: int | None = typer.Option(None, help="Replaces the recipe's seed."),
     set_: list[str] = typer.Option([], "--set", help="Override a setting: a.b=value; repeatable."),
@@ -36,8 +40,11 @@ def train(
 
     Example: tertium train sts-regression-minilm -o my-model
     """
+    from tertium.recipes.files import check_run, own_data, read_content
+
+    check_run(output, resume=resume)
+    read_content(recipe, overrides=set_)
     from tertium.evaluation.provenance import current_command
-    from tertium.recipes.files import own_data
     from tertium.recipes.train import train as run
 
     trained = run(
@@ -50,7 +57,6 @@ def train(
         command=current_command(),
         evaluate_after=evaluation,
         strict_data=strict_data,
-        progress=sys.stderr.isatty(),
     )
     show_trained(trained, as_json=as_json)
 
@@ -71,10 +77,10 @@ def show_trained(trained: "Trained", *, as_json: bool) -> None:
         )
         return
     if trained.report is not None:
-        typer.echo(str(trained.report))
+        say(str(trained.report))
         for stage, amount in trained.data.items():
             if amount.partial:
-                typer.echo(f"stage {stage} ran on {amount}")
+                say(f"stage {stage} ran on {amount}")
     note(f"{trained.folder}: trained in {trained.seconds / 60:.1f} minutes, see its README.md")
 
 
@@ -131,9 +137,9 @@ def _explain(name: str, *, as_json: bool) -> None:
     if as_json:
         emit(recipe.model_dump(mode="json"))
         return
-    typer.echo(f"{recipe.summary}\n{recipe.source}\n")
-    typer.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-    typer.echo("Change a setting with --set, for instance --set stages.0.train.epochs=2")
+    say(f"{recipe.summary}\n{recipe.source}\n")
+    say(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    say("Change a setting with --set, for instance --set stages.0.train.epochs=2")
 
 
 def _finite(entry: dict[str, float]) -> dict[str, float | None]:

@@ -1,10 +1,10 @@
 """``tertium tune``: which engine is fastest here."""
 
-import sys
 from pathlib import Path
 
 import typer
 
+from tertium.cli import checks
 from tertium.cli.output import JSON, MODEL, emit, note
 
 __all__ = ["tune"]
@@ -12,9 +12,11 @@ __all__ = ["tune"]
 
 def tune(
     model: str = MODEL,
-    seconds: float = typer.Option(30.0, help="For the measurements; exports come on top."),
+    seconds: float = typer.Option(30.0, min=0.0, help="For the measurements; exports come on top."),
     texts: Path | None = typer.Option(
-        None, help="Measure with texts like yours: text file or table (default: sentences)."
+        None,
+        help="Measure with texts like yours: text file or table (default: sentences).",
+        callback=checks.file,
     ),
     exact: bool = typer.Option(
         False, "--exact", help="Leave out engines whose vectors differ by more than rounding."
@@ -44,7 +46,6 @@ def tune(
             seconds=seconds / len(parts),
             texts=work,
             exact=exact,
-            progress=sys.stderr.isatty(),
         )
         results.append((part.name, trials))
     if as_json:

@@ -59,6 +59,12 @@ class Dataset:
     corpus: bool = False
     hub: tuple[HubSource, ...] = ()
 
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """What its file may be called in a flat folder."""
+        public = () if self.public is None else (self.public[0],)
+        return (*self.files.values(), *public)
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -170,7 +176,7 @@ def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> 
 def _from_hub(dataset: Dataset, split: str, text: TextForm, folder: Path | None) -> Loaded:
     source = next((s for s in dataset.hub if split in s.splits or "all" in s.splits), None)
     if source is None:
-        files = " or ".join(dataset.files.values())
+        files = " or ".join(dataset.file_names)
         get = csts.HOW_TO_GET if dataset.name == "C-STS" else f"Put {files} into a data folder"
         raise TertiumError(
             f"{dataset.name} is neither in {folder or 'a local folder'} nor on a hub repository "

@@ -1,5 +1,6 @@
 """C-STS, whose authors share it encrypted: plain text exists in the cache folder only."""
 
+import gzip
 import io
 import os
 import shutil
@@ -17,25 +18,26 @@ from tertium.files import cache_folder, sha256
 __all__ = ["BUNDLE", "HOW_TO_GET", "PASSWORD", "find_file"]
 
 BUNDLE = "csts.tar.gz.enc"
-SCRIPT = "extract-csts"
-PASSWORD = "TERTIUM_CSTS_PASSWORD"  # the name of a variable; its value is the authors' to tell
-SPLITS = ("train", "validation", "test")
+PASSWORD = "TERTIUM_CSTS_PASSWORD"  # the name of a variable, not a password
+MEMBERS = tuple(f"csts_{split}.csv" for split in ("train", "validation", "test"))
 
 HOW_TO_GET = (
     "Get C-STS from its authors (github.com/princeton-nlp/c-sts) and put csts_train.csv, "
     f"csts_validation.csv and csts_test.csv, or {BUNDLE}, into the data folder"
 )
+_CIPHER = ("-aes-256-cbc", "-pbkdf2", "-md", "sha256", "-iter", "10000")
+_LARGEST = 64 << 20  # bytes of a bundle, and of its archive; C-STS has 3 MB
 
 
 def find_file(folder: Path, split: str) -> Path | None:
-    """The CSV of a split: the user's own in ``folder``, else unpacked from the bundle there.
+    """The CSV of a split: the user's own in ``folder``, else decrypted from the bundle there.
 
     Args:
-        folder: holds ``csts_{split}.csv``, or the encrypted bundle and its script.
+        folder: holds ``csts_{split}.csv``, or the encrypted bundle; nothing in it is ever run.
         split: train, validation or test.
 
     Raises:
-        TertiumError: there is a bundle, and it could not be unpacked.
+        TertiumError: there is a bundle that cannot be decrypted, or that holds something else.
     """
     name = f"csts_{split}.csv"
     if (folder / name).is_file():
@@ -47,21 +49,18 @@ def find_file(folder: Path, split: str) -> Path | None:
 
 def _unpacked(bundle: Path) -> Path:
     """The folder with the bundle's plain text, made once per content of the bundle."""
+    if bundle.stat().st_size > _LARGEST:
+        raise _unexpected(bundle, f"it is larger than {_LARGEST >> 20} MB")
     private = cache_folder() / "csts"
     target = private / sha256(bundle)
     if target.is_dir():
         return target
+    files = _read_archive(bundle, _decrypt(bundle))
     private.mkdir(parents=True, exist_ok=True)
     private.chmod(0o700)
-    script = bundle.with_name(SCRIPT)
     with _whole_or_absent(target) as folder:
-        if script.is_file():
-            _run(["bash", str(script.resolve()), str(folder.resolve())], remedy=HOW_TO_GET)
-        else:
-            _decrypt(bundle, folder)
-        missing = [split for split in SPLITS if not (folder / f"csts_{split}.csv").is_file()]
-        if missing:
-            raise TertiumError(f"{bundle}: lacks {', '.join(missing)}. {HOW_TO_GET}.")
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
     return target
 
 
@@ -71,7 +70,6 @@ def _whole_or_absent(target: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=".unpacking-"))
     try:
         yield temporary
-        temporary.chmod(0o700)  # the archive may have set another mode
         try:
             temporary.rename(target)
         except OSError:
@@ -81,28 +79,51 @@ def _whole_or_absent(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _decrypt(bundle: Path, folder: Path) -> None:
+def _decrypt(bundle: Path) -> bytes:
     if not os.environ.get(PASSWORD):
-        raise TertiumError(
-            f"{bundle} is encrypted, and there is no {SCRIPT} beside it. "
-            f"Set {PASSWORD} to the password that its authors give."
-        )
-    cipher = ["openssl", "enc", "-d", "-aes-256-cbc", "-pbkdf2"]
-    command = [*cipher, "-pass", f"env:{PASSWORD}", "-in", str(bundle)]
-    plain = _run(command, remedy=f"Check {PASSWORD}")
-    try:
-        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:gz") as archive:
-            archive.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise TertiumError(f"{bundle} holds no archive ({error}). {HOW_TO_GET}.") from error
-
-
-def _run(command: list[str], *, remedy: str) -> bytes:
+        raise TertiumError(f"{bundle} is encrypted. Set {PASSWORD} to its password.")
+    source = ["-pass", f"env:{PASSWORD}", "-in", str(bundle)]
+    command = ["openssl", "enc", "-d", *_CIPHER, *source]
     try:
         return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
     except FileNotFoundError as error:
-        raise TertiumError(f"Unpacking C-STS needs {command[0]}. Install it.") from error
+        raise TertiumError("Decrypting C-STS needs openssl. Install it.") from error
     except subprocess.SubprocessError as error:
         output = getattr(error, "stderr", None) or str(error).encode()
         reason = output.decode(errors="replace").strip().partition("\n")[0]
-        raise TertiumError(f"C-STS could not be unpacked ({reason}). {remedy}.") from error
+        raise TertiumError(
+            f"{bundle} could not be decrypted ({reason}). Check {PASSWORD}."
+        ) from error
+
+
+def _read_archive(bundle: Path, compressed: bytes) -> dict[str, bytes]:
+    """The expected files of the archive by name; anything else in it is an error."""
+    files: dict[str, bytes] = {}
+    try:
+        with gzip.open(io.BytesIO(compressed)) as stream:
+            plain = stream.read(_LARGEST + 1)
+        if len(plain) > _LARGEST:
+            raise _unexpected(bundle, f"it unpacks to more than {_LARGEST >> 20} MB")
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+            for member in archive:
+                name = member.name.removeprefix("./")
+                if member.isdir() and name == ".":
+                    continue
+                # A sparse file may claim any size; a link could lead anywhere.
+                whole = member.isreg() and not member.issparse()
+                content = archive.extractfile(member) if whole else None
+                if content is None or name not in MEMBERS or name in files:
+                    raise _unexpected(bundle, f"it holds {member.name!r}")
+                files[name] = content.read()
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise TertiumError(
+            f"{bundle} holds no archive ({error}). Check {PASSWORD}, or fetch the bundle again."
+        ) from error
+    missing = [name for name in MEMBERS if name not in files]
+    if missing:
+        raise _unexpected(bundle, f"it lacks {', '.join(missing)}")
+    return files
+
+
+def _unexpected(bundle: Path, what: str) -> TertiumError:
+    return TertiumError(f"{bundle} is not the C-STS bundle: {what}. {HOW_TO_GET}.")

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tertium.errors import TertiumError, unknown_name
 
-__all__ = ["OrderedLabels"]
+__all__ = ["OrderedLabels", "read_labels"]
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,12 @@ class OrderedLabels:
                 f"threshold {threshold:g} must be between 0 and half the labels' step "
                 f"({self.step / 2:g}): beyond it two neighbouring labels share a dead zone."
             )
+
+
+def read_labels(values: Any, file: Path) -> OrderedLabels:
+    """Labels as ``file`` describes them: low, high and perhaps step and names."""
+    try:
+        names = values.get("names")
+        return OrderedLabels(**{**values, "names": None if names is None else tuple(names)})
+    except (TertiumError, AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise TertiumError(f"{file}: its labels are unusable: {error}") from error

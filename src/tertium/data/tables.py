@@ -7,6 +7,7 @@ included; a CSV record that spans several lines goes by its first. Text forms ma
 import csv
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,21 @@ from tertium.data.problems import DataError, Problem
 from tertium.errors import TertiumError, require
 from tertium.files import existing_file
 
-__all__ = ["FORMATS", "Record", "ending", "header_line", "read_lines", "read_records", "scan"]
+__all__ = [
+    "FORMATS",
+    "Record",
+    "ending",
+    "header_line",
+    "no_formula",
+    "one_line",
+    "read_lines",
+    "read_records",
+    "scan",
+]
+
+
+_FORMULA = tuple("=+-@")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 class Record(NamedTuple):
@@ -75,6 +90,21 @@ def ending(path: Path) -> str:
             f"Rename or convert it to one of: {', '.join(FORMATS)} (text also as .gz)."
         )
     return kind
+
+
+def one_line(text: str) -> str:
+    """Tabs and line breaks cannot stand in a TSV field: white space there becomes one space."""
+    return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text
+
+
+def no_formula(text: str) -> str:
+    """``text`` as a cell that no spreadsheet runs: an apostrophe before what begins a formula.
+
+    >>> [no_formula(text) for text in ("=1+1", "-5", "-5 degrees", "a=b")]
+    ["'=1+1", '-5', "'-5 degrees", 'a=b']
+    """
+    begins = text.lstrip()[:1] in _FORMULA  # some programs drop the white space
+    return f"'{text}" if begins and not _NUMBER.fullmatch(text) else text
 
 
 def header_line(path: Path) -> int | None:

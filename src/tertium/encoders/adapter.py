@@ -1,13 +1,15 @@
 """Small differences from a known model: how a trained model ships in a few megabytes."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from tertium.encoders.weights import read_tensors
 from tertium.errors import TertiumError
 
-__all__ = ["ADAPTER", "apply_adapter", "extract_adapter"]
+__all__ = ["ADAPTER", "apply_adapter", "extract_adapter", "load_adapter"]
 
 ADAPTER = "adapter.safetensors"
 
@@ -51,7 +53,29 @@ def apply_adapter(model: nn.Module, adapter: Mapping[str, Tensor]) -> None:
         name, _, part = key.rpartition(".")
         if name not in weights:
             raise TertiumError(f"The adapter changes {name}, which this model does not have.")
-        if f".{part}" == _DELTA:
-            weights[name].add_(value.float())
-        elif f".{part}" == _UP:
-            weights[name].add_(value.float() @ adapter[name + _DOWN].float())
+        if f".{part}" == _DOWN and name + _UP in adapter:
+            continue  # a factor of that one
+        change = value.float() if f".{part}" == _DELTA else None
+        if f".{part}" == _UP:
+            change = _product(value, adapter.get(name + _DOWN))
+        if change is None or change.shape != weights[name].shape:
+            raise TertiumError(
+                f"The adapter's {key} does not fit {name} of this model. Fetch or train it again."
+            )
+        weights[name].add_(change)
+
+
+def load_adapter(model: nn.Module, file: Path) -> dict[str, Tensor]:
+    """Apply the adapter in ``file`` to ``model``, in place; gives its tensors."""
+    adapter = read_tensors(file)
+    try:
+        apply_adapter(model, adapter)
+    except TertiumError as error:
+        raise TertiumError(f"{file}: {error}") from error
+    return adapter
+
+
+def _product(up: Tensor, down: Tensor | None) -> Tensor | None:
+    if down is None or up.ndim != 2 or down.ndim != 2 or up.shape[1] != len(down):
+        return None
+    return up.float() @ down.float()

@@ -363,7 +363,7 @@ class Encoder(Explains):
             output: ``"numpy"`` or ``"torch"`` (on the model's device).
             prompt: put before every text (default: the prompt saved with the model, if any).
             token_budget: tokens per batch, padding included (default: by device).
-            progress: show a bar; by default on a terminal, after two seconds.
+            progress: False for no progress on standard error.
             truncation: count cut texts here instead of warning, for a report over several calls.
         """
         counted = Truncation() if truncation is None else truncation

@@ -86,7 +86,7 @@ def _fields(file: Path) -> dict[str, Any]:
         return {}
     try:
         config = json.loads(file.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
         raise TertiumError(f"{file} is no JSON object. Copy it again from where it comes from.")

@@ -31,7 +31,7 @@ def is_static(folder: Path) -> bool:
     try:
         modules = json.loads(path.read_text(encoding="utf-8"))
         return str(modules[0]["type"]).endswith(".StaticEmbedding")
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
 
 

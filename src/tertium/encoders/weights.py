@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tertium.errors import TertiumError
 
-__all__ = ["PICKLED", "SAFE", "read_options", "read_weights", "weights_file"]
+__all__ = ["PICKLED", "SAFE", "read_options", "read_tensors", "read_weights", "weights_file"]
 
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 
@@ -38,13 +38,15 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     file = weights_file(folder)
     if file is None:
         return {}
-    if file.name == SAFE:
-        try:
-            return dict(load_file(file))
-        except SafetensorError as error:
-            reason = f"{file} cannot be read ({error}). Fetch or copy it again."
-            raise TertiumError(reason) from error
-    return _read_pickled(file)
+    return read_tensors(file) if file.name == SAFE else _read_pickled(file)
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, mapped from it."""
+    try:
+        return dict(load_file(file))
+    except (OSError, SafetensorError) as error:
+        raise TertiumError(f"{file} cannot be read ({error}). Fetch or copy it again.") from error
 
 
 def _read_pickled(file: Path) -> dict[str, Tensor]:

@@ -1,8 +1,23 @@
 """Benchmarks: tasks, metrics, and reports that say where their figures come from."""
 
-from tertium.evaluation.metrics import pearson, spearman
-from tertium.evaluation.report import Report
-from tertium.evaluation.runner import run
-from tertium.evaluation.tasks import TASKS
+from typing import TYPE_CHECKING
+
+from tertium.lazy import lazy
+
+if TYPE_CHECKING:
+    from tertium.evaluation.metrics import pearson, spearman
+    from tertium.evaluation.report import Report
+    from tertium.evaluation.runner import run
+    from tertium.evaluation.tasks import TASKS
 
 __all__ = ["TASKS", "Report", "pearson", "run", "spearman"]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "metrics": ["pearson", "spearman"],
+        "report": ["Report"],
+        "runner": ["run"],
+        "tasks": ["TASKS"],
+    },
+)

@@ -24,7 +24,7 @@ def write_predictions(
         model: scores triples, or encodes texts.
         path: a ``.json`` file.
         folder: benchmark folder.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     if path.suffix.lower() != ".json":
         raise TertiumError(f"{path}: predictions go to a .json file.")

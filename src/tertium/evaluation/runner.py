@@ -46,7 +46,7 @@ def run(
             they do the pairs of the sets that the model's own card lists (``training_data``).
         baseline: a model to test against with a paired bootstrap.
         command: what the provenance names (default: this process's command line).
-        progress: show bars; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     start = time.perf_counter()
     check_text(text)

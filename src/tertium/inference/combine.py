@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from tertium.encoders import Encoder
 from tertium.errors import TertiumError
 from tertium.inference.average import ConditionalAverage
-from tertium.inference.ensemble import Ensemble, member_weights
-from tertium.inference.loading import load_conditional, load_embedder, resolve
+from tertium.inference.ensemble import Ensemble
+from tertium.inference.loading import load_conditional, load_embedder
 from tertium.inference.pair import PairScorer
-from tertium.manifest import read_manifest
-from tertium.types import Kind, Pooling
+from tertium.inference.shares import member_weights
+from tertium.types import Pooling
 
-__all__ = ["average", "combine", "takes_conditions"]
+__all__ = ["average", "combine"]
 
 
 def combine(
@@ -59,12 +59,6 @@ def average(
         weights=weights,
         name=" + ".join(map(str, models)),
     )
-
-
-def takes_conditions(model: str | os.PathLike[str]) -> bool:
-    """Whether a model grades triples rather than giving vectors; it is not loaded for that."""
-    manifest = read_manifest(resolve(model))
-    return manifest is not None and manifest.kind is Kind.CONDITIONAL
 
 
 def _embedder(model: str | os.PathLike[str], pooling: Pooling | str | None) -> Encoder | Ensemble:

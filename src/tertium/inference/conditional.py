@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from tertium.data.labels import OrderedLabels
+from tertium.data.labels import OrderedLabels, read_labels
 from tertium.encoders import Encoder
-from tertium.encoders.adapter import ADAPTER, apply_adapter
+from tertium.encoders.adapter import ADAPTER, load_adapter
 from tertium.encoders.batching import lean_batches
 from tertium.encoders.conditional import ConditionalModel
 from tertium.encoders.encoder import Truncation, evaluating
 from tertium.encoders.explanation import Focus, Reading, focus, triple_reading
 from tertium.encoders.triples import JoinedIds
 from tertium.encoders.twin import TwinModel
+from tertium.encoders.weights import read_tensors
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape, SeaverHead
@@ -84,8 +85,7 @@ class ConditionalScorer(TripleGrader):
         if manifest.pooling is not None:
             normalize = manifest.details.get("normalize")
             encoder = encoder.with_pooling(manifest.pooling, normalize=normalize)
-        adapter = load_file(folder / ADAPTER)
-        apply_adapter(encoder.backbone, adapter)
+        adapter = load_adapter(encoder.backbone, folder / ADAPTER)
         encoder.training_data = manifest.training_data
         scorer = cls._attach(encoder, folder, manifest)
         scorer.adapter, scorer.base = adapter, manifest.details["base"]
@@ -95,12 +95,12 @@ class ConditionalScorer(TripleGrader):
     def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest) -> "ConditionalScorer":
         config = dict(manifest.details["head"])
         head = CONDITIONAL_HEADS[config.pop("kind")](model_shape(encoder), **config)
-        weights = {name: tensor.float() for name, tensor in load_file(folder / _HEAD).items()}
+        weights = {name: tensor.float() for name, tensor in read_tensors(folder / _HEAD).items()}
         try:
             head.load_state_dict(weights)
         except RuntimeError as error:
             raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
-        labels = OrderedLabels(**manifest.details["labels"])
+        labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
         return cls(encoder, head.to(encoder.device), labels)
 
     @property
@@ -142,7 +142,7 @@ class ConditionalScorer(TripleGrader):
             write_manifest(temporary, self._manifest())
 
     def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
-        """Save only what differs from the model ``base``, in half precision."""
+        """Save only what differs from ``base``, a reserved name or a hub id, in half precision."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             save_file(adapter, temporary / ADAPTER)
             halved = {name: tensor.half() for name, tensor in self.head.state_dict().items()}

@@ -1,6 +1,5 @@
 """An ensemble: several encoders whose embeddings are added up, saved as one model."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,18 @@ from tertium.encoders.explanation import Reading, pair_reading
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.functional import cosine_pairs
-from tertium.manifest import FILE_NAME, Manifest, TrainingData, read_manifest, write_manifest
+from tertium.inference.shares import member_weights
+from tertium.manifest import (
+    FILE_NAME,
+    Manifest,
+    TrainingData,
+    read_manifest,
+    read_members,
+    write_manifest,
+)
 from tertium.types import Kind, Pooling, TextPair
 
-__all__ = ["Ensemble", "Member", "member_weights"]
+__all__ = ["Ensemble", "Member"]
 
 
 @dataclass(frozen=True)
@@ -30,26 +37,6 @@ class Member:
 
     encoder: Encoder
     weight: float = 1.0
-
-
-def member_weights(count: int, last: float | None = None) -> list[float]:
-    """Factors of ``count`` members: 1 each, or JTCSE-UC's where the last one has its own weight.
-
-    With ``last = w`` the embedding is (1 - w) times the sum of the others plus w times the last
-    (JTCSE, Zong et al., 2025; its authors take w = 0.7).
-
-    >>> member_weights(3)
-    [1.0, 1.0, 1.0]
-    >>> member_weights(3, 0.75)
-    [0.25, 0.25, 0.75]
-    """
-    if last is None:
-        return [1.0] * count
-    if count < 2:
-        raise TertiumError("A weight for the last model needs another model before it.")
-    if not (math.isfinite(last) and 0 < last < 1):
-        raise TertiumError(f"The weight of the last model lies between 0 and 1, not {last:g}.")
-    return [1 - last] * (count - 1) + [last]
 
 
 class Ensemble(Explains):
@@ -104,18 +91,9 @@ class Ensemble(Explains):
         manifest = read_manifest(folder)
         if manifest is None or manifest.kind is not Kind.ENSEMBLE:
             raise TertiumError(f"{folder} holds no ensemble.")
-        entries = manifest.details.get("members")
-        if not entries or any(
-            not {"folder", "name", "weight"} <= entry.keys() for entry in entries
-        ):
-            raise TertiumError(
-                f"{folder / FILE_NAME}: the members of the ensemble are not all told."
-            )
-        encoders = [
-            _load_member(folder / str(entry["folder"]), name=entry["name"], **options)
-            for entry in entries
-        ]
-        weights = [float(entry["weight"]) for entry in entries]
+        members = read_members(folder, manifest)
+        encoders = [_load_member(place, name=entry.name, **options) for place, entry in members]
+        weights = [entry.weight for _, entry in members]
         return cls(encoders, weights=weights, name=name or folder.name)
 
     @property

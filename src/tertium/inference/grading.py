@@ -102,7 +102,7 @@ class TripleGrader(Explains, ABC):
                 ``both`` gives the mean of both answers. Bi- and tri-encoders do not care.
             within_scale: move what lies beyond the scale to its end; without that a half-trained
                 model's scores can still be ranked.
-            progress: show a bar; by default on a terminal, after two seconds.
+            progress: False for no progress on standard error.
             truncation: count cut triples here instead of warning, for a report over several calls.
         """
         checked = checked_triples(triples)

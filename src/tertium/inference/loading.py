@@ -1,40 +1,27 @@
 """One way in: a reserved name, a folder or a hub id gives the right object for its kind."""
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tertium.encoders import ENCODERS, Encoder
-from tertium.encoders.embedded import default_folder
 from tertium.encoders.static import is_static
-from tertium.encoders.weights import weights_file
-from tertium.errors import ModelNotFoundError, TertiumError, unknown_name
+from tertium.errors import TertiumError, unknown_name
 from tertium.inference.average import ConditionalAverage
 from tertium.inference.conditional import ConditionalScorer
-from tertium.inference.engines.attach import check_device, with_engine
+from tertium.inference.engines import check_device
+from tertium.inference.engines.attach import with_engine
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.grading import TripleGrader
+from tertium.inference.names import resolve, resolve_base
 from tertium.inference.pair import PairScorer
-from tertium.manifest import FILE_NAME, read_manifest
+from tertium.manifest import FILE_NAME, MemberEntry, read_manifest, read_members
 from tertium.types import EngineName, Kind, Pooling
 
-__all__ = ["NAMES", "NamedModel", "load", "load_conditional", "load_embedder", "resolve"]
+__all__ = ["load", "load_conditional", "load_embedder"]
 
-_SHIPPED = Path(__file__).parents[1] / "models"  # adapters that come with the package
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-
-
-@dataclass(frozen=True)
-class NamedModel:
-    """A model that comes with tertium."""
-
-    folder: Callable[[], Path]
-    kind: Kind
-    summary: str
-
+_DEEPEST = 8  # adapters on adapters and averages of averages
 
 # What ``load`` returns, by the kind that ``tertium.json`` names.
 KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[ConditionalScorer]] = {
@@ -42,21 +29,6 @@ KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[Condit
     Kind.PAIR: PairScorer,
     Kind.CONDITIONAL: ConditionalScorer,
     Kind.ENSEMBLE: Ensemble,
-}
-
-# Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
-NAMES: dict[str, NamedModel] = {
-    "default": NamedModel(
-        default_folder, Kind.ENCODER, "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install"
-    ),
-    "sts": NamedModel(
-        lambda: _SHIPPED / "sts", Kind.PAIR, "graded similarity from 0 to 5, trained on STS-B"
-    ),
-    "conditional": NamedModel(
-        lambda: _SHIPPED / "conditional",
-        Kind.CONDITIONAL,
-        "similarity in a given respect from 1 to 5, trained on C-STS",
-    ),
 }
 
 
@@ -102,24 +74,38 @@ def load(
     }
     try:
         loaded = _load(folder, name=str(name), **options)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise TertiumError(f"{folder} holds no model that can be loaded: {reason}") from error
+    except TertiumError:
+        raise
+    except Exception as error:  # files of any content end in errors of many kinds
+        first = str(error).strip().partition("\n")[0]
+        reason = first if isinstance(error, OSError | ValueError) else repr(error)
+        raise TertiumError(
+            f"{folder} holds no model that can be loaded: {reason or repr(error)}"
+        ) from error
     return with_engine(loaded, engine, threads=threads, folder=folder)
 
 
 def _load(
-    folder: Path, *, name: str, **options: Any
+    folder: Path, *, name: str, above: tuple[Path, ...] = (), **options: Any
 ) -> Encoder | PairScorer | Ensemble | TripleGrader:
-    """A model that is whole, an adapter on its base, or an average of conditional models."""
+    """A model that is whole, an adapter on its base, or an average of conditional models.
+
+    ``above`` are the models that led here, outermost first.
+    """
+    if folder in above or len(above) > _DEEPEST:
+        raise TertiumError(
+            f"{above[0] / FILE_NAME}: its bases and members lead back to the model itself, or too "
+            "deep. Fetch the model again."
+        )
     manifest = read_manifest(folder)
     plain = Kind.STATIC if is_static(folder) else Kind.ENCODER
     kind = manifest.kind if manifest else plain
     details = manifest.details if manifest else {}
-    if kind is Kind.CONDITIONAL and "members" in details:
-        return _load_average(folder, details["members"], name=name, **options)
+    if manifest and kind is Kind.CONDITIONAL and "members" in details:
+        members = read_members(folder, manifest)
+        return _load_average(folder, members, name=name, above=(*above, folder), **options)
     if "base" in details:
-        return _load_adapter(folder, kind, details, name=name, **options)
+        return _load_adapter(folder, kind, details, name=name, above=(*above, folder), **options)
     return KINDS[kind].load(folder, name=name, **options)
 
 
@@ -134,26 +120,22 @@ def _load_adapter(
 ) -> PairScorer | ConditionalScorer:
     """What differs from a base, which may be an adapter itself, on that base."""
     length = max_length or details.get("max_length")
-    base = _load(resolve(details["base"]), pooling=None, max_length=length, **options)
+    base = _load(resolve_base(folder, details), pooling=None, max_length=length, **options)
     encoder = base.encoder if isinstance(base, PairScorer | ConditionalScorer) else base
     if not isinstance(encoder, Encoder):
-        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is no one encoder.")
+        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is not a single encoder.")
     adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
     return adapted.load_adapter(folder, encoder, pooling=pooling)
 
 
 def _load_average(
-    folder: Path, entries: Sequence[dict[str, Any]], *, name: str, **options: Any
+    folder: Path, entries: Sequence[tuple[Path, MemberEntry]], *, name: str, **options: Any
 ) -> ConditionalAverage:
-    if not entries or any(not {"folder", "name", "weight"} <= entry.keys() for entry in entries):
-        raise TertiumError(f"{folder / FILE_NAME}: the members of the average are not all told.")
-    members = [
-        _load(folder / entry["folder"], **{**options, "name": entry["name"]}) for entry in entries
-    ]
+    members = [_load(place, name=entry.name, **options) for place, entry in entries]
     taking = [member for member in members if isinstance(member, TripleGrader)]
     if len(taking) < len(members):
         raise TertiumError(f"{folder}: a member of this average takes no conditions.")
-    return ConditionalAverage(taking, weights=[entry["weight"] for entry in entries], name=name)
+    return ConditionalAverage(taking, weights=[entry.weight for _, entry in entries], name=name)
 
 
 def load_embedder(
@@ -178,51 +160,6 @@ def load_conditional(name: str | os.PathLike[str] = "conditional", **options: An
             "recipes such as seaver-minilm."
         )
     return loaded
-
-
-def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Path:
-    """The folder that ``name`` stands for, fetched from the hub if it is a hub id."""
-    text = os.fspath(name)
-    if text in NAMES:
-        return NAMES[text].folder()
-    path = Path(text).expanduser()
-    if path.is_dir():
-        if not any((path / file).exists() for file in ("modules.json", "config.json", FILE_NAME)):
-            raise ModelNotFoundError(
-                f"{path} holds no model: neither {FILE_NAME} nor modules.json nor config.json."
-            )
-        return path
-    if path.exists():
-        raise ModelNotFoundError(f"{path} is a file; a model is a folder.")
-    if not _HUB_ID.fullmatch(text) or text.startswith("."):
-        raise ModelNotFoundError(f"There is no folder {path}.")
-    return _from_hub(text, revision)
-
-
-def _from_hub(repository: str, revision: str | None) -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        folder = snapshot_download(
-            repository,
-            revision=revision,
-            allow_patterns=["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"],
-            ignore_patterns=["onnx/*", "openvino/*"],
-        )
-    except Exception as error:  # the hub client has many kinds of error, all of them mean this
-        raise ModelNotFoundError(
-            f"Model '{repository}' is not a reserved name ({', '.join(NAMES)}), not a folder here, "
-            "not in the local cache, and could not be fetched from the hub "
-            f"({type(error).__name__})."
-        ) from error
-    path = Path(folder)
-    if not any(path.rglob("*.safetensors")) and weights_file(path) is None:
-        raise TertiumError(
-            f"No safetensors weights of '{repository}' are on the hub or in its cache, and pickled "
-            "ones are not fetched. Name a revision that has them, such as refs/pr/1, or download "
-            "the repository yourself and run: tertium convert FOLDER -o DIR"
-        )
-    return path
 
 
 def _pooling(name: Pooling | str) -> Pooling:

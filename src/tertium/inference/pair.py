@@ -7,15 +7,16 @@ from typing import Any, Unpack
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from tertium.data.labels import OrderedLabels
+from tertium.data.labels import OrderedLabels, read_labels
 from tertium.encoders import Encoder
-from tertium.encoders.adapter import ADAPTER, apply_adapter
+from tertium.encoders.adapter import ADAPTER, load_adapter
 from tertium.encoders.encoder import EncodeOptions, Truncation, clipped_cosines, flat_pairs
 from tertium.encoders.explains import Explains
 from tertium.encoders.explanation import Reading, pair_reading
+from tertium.encoders.weights import read_tensors
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.heads import HEADS, PairHead
@@ -58,7 +59,7 @@ class PairScorer(Explains):
         pooling = pooling or manifest.pooling
         if pooling is not None:
             encoder = encoder.with_pooling(pooling, normalize=manifest.details.get("normalize"))
-        apply_adapter(encoder.backbone, load_file(folder / ADAPTER))
+        load_adapter(encoder.backbone, folder / ADAPTER)
         encoder.training_data = manifest.training_data
         return cls.attach(encoder, folder)
 
@@ -71,16 +72,11 @@ class PairScorer(Explains):
         config = dict(manifest.details["head"])
         head = HEADS[config.pop("kind")](dimension=encoder.dimension, **config)
         try:
-            head.load_state_dict(load_file(folder / _HEAD))
+            head.load_state_dict(read_tensors(folder / _HEAD))
         except RuntimeError as error:
             raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
-        labels = manifest.details["labels"]
-        names = labels.pop("names", None)
-        return cls(
-            encoder,
-            head.to(encoder.device),
-            OrderedLabels(**labels, names=None if names is None else tuple(names)),
-        )
+        labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
+        return cls(encoder, head.to(encoder.device), labels)
 
     @property
     def name(self) -> str:
@@ -157,7 +153,7 @@ class PairScorer(Explains):
             write_manifest(temporary, self._manifest())
 
     def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
-        """Save only what differs from the model ``base``, which must be there to load it."""
+        """Save only what differs from the model ``base``, a reserved name or a hub id."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             save_file(adapter, temporary / ADAPTER)
             save_file(self.head.state_dict(), temporary / _HEAD)

@@ -5,18 +5,19 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from tertium.data.readers import iter_texts
-from tertium.encoders.batching import chunks
-from tertium.encoders.encoder import Truncation
-from tertium.encoders.translator import Translator
 from tertium.errors import TertiumError, unknown_name
 from tertium.files import atomic_path, sha256
-from tertium.inference.loading import resolve
+from tertium.inference.names import resolve
 from tertium.progress import bar
+
+if TYPE_CHECKING:
+    from tertium.encoders.encoder import Truncation
+    from tertium.encoders.translator import Translator
 
 __all__ = ["PIVOTS", "RoundTrip", "round_trip"]
 
@@ -76,7 +77,7 @@ def round_trip(
         language: code of the language of the texts, for a multilingual model.
         beams: width of the search.
         max_length: tokens that are read of a text, and written.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     _check_pivot(pivot, language, own_model=to is not None)
     settings: dict[str, Any] = {
@@ -132,8 +133,10 @@ def _found(file: Path, record: Path, settings: dict[str, Any]) -> dict[str, Any]
     return found if file.exists() else {}  # removed, or not finished
 
 
-def _load(settings: dict[str, Any]) -> tuple[Translator, Translator]:
+def _load(settings: dict[str, Any]) -> "tuple[Translator, Translator]":
     """The models of both ways; one that serves both is loaded once."""
+    from tertium.encoders.translator import Translator
+
     to = Translator.load(resolve(settings["to"]), name=settings["to"])
     if settings["back"] != settings["to"]:
         return to, Translator.load(resolve(settings["back"]), name=settings["back"])
@@ -145,12 +148,15 @@ def _load(settings: dict[str, Any]) -> tuple[Translator, Translator]:
 def _translate(
     texts: Path,
     file: Path,
-    ways: tuple[Translator, Translator],
+    ways: "tuple[Translator, Translator]",
     settings: dict[str, Any],
     *,
     progress: bool | None,
 ) -> None:
     """Append what is missing, and give the file its name when all is there."""
+    from tertium.encoders.batching import chunks
+    from tertium.encoders.encoder import Truncation
+
     part = file.with_suffix(".txt.part")
     done = _whole_windows(part)
     truncation = Truncation()
@@ -189,9 +195,9 @@ def _whole_windows(part: Path) -> int:
 
 def _there_and_back(
     texts: list[str],
-    ways: tuple[Translator, Translator],
+    ways: "tuple[Translator, Translator]",
     settings: dict[str, Any],
-    truncation: Truncation,
+    truncation: "Truncation",
 ) -> list[str]:
     """One line per text; only texts that say something go on the journey."""
     lines = [_flat(text) for text in texts]

@@ -15,7 +15,7 @@ from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.encoders.hashing import hash_weights
 from tertium.errors import TertiumError
-from tertium.files import atomic_path
+from tertium.files import atomic_path, new_matrix
 from tertium.inference.engines.fingerprints import encoder_fingerprint
 from tertium.inference.ensemble import Ensemble
 from tertium.inference.pair import PairScorer
@@ -46,7 +46,7 @@ def map_vectors(
         texts: in the order of the rows.
         path: a .npy file; how far it is stands beside it, in a .json file.
         chunk: texts between two notes of how far it is.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     if not texts:
         raise TertiumError("There are no texts to embed.")
@@ -93,9 +93,7 @@ def _fill(
     if done == len(texts):
         return
     shape = (len(texts), model.dimension)
-    matrix = np.lib.format.open_memmap(
-        path, "r+" if done else "w+", dtype=np.dtype(np.float32), shape=shape
-    )
+    matrix = np.load(path, mmap_mode="r+") if done else new_matrix(path, np.float32, shape)
     with bar(total=len(texts), label="teacher", unit="text", show=progress) as shown:
         shown.update(done)
         for rows in embedded_windows(model, texts[done:], window=chunk):

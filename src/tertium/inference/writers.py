@@ -9,13 +9,14 @@ from typing import Protocol
 
 import numpy as np
 
+from tertium.data.tables import no_formula, one_line
 from tertium.encoders import Encoder
 from tertium.encoders.batching import chunks
 from tertium.encoders.encoder import Truncation
 from tertium.encoders.triples import TripleTruncation
-from tertium.errors import TertiumError, require
-from tertium.files import atomic_path
+from tertium.files import atomic_path, new_matrix
 from tertium.inference.ensemble import Ensemble
+from tertium.inference.formats import SCORES, VECTORS, check_format
 from tertium.inference.grading import TripleGrader
 from tertium.inference.pair import PairScorer
 from tertium.progress import bar
@@ -41,10 +42,7 @@ def write_vectors(
         normalize: scale every vector to length 1.
     """
     writers = {".npy": _write_npy, ".parquet": _write_parquet}
-    if output.suffix not in writers:
-        raise TertiumError(f"{output}: vectors go to .npy or .parquet files, or to a folder: DIR/")
-    if output.suffix == ".parquet":
-        require("scale", purpose="Writing Parquet", packages=("pyarrow",))
+    check_format(output, VECTORS, what="vectors")
     total = sum(1 for _ in texts())
     with (
         atomic_path(output) as temporary,
@@ -59,6 +57,8 @@ def write_scores(
     scorer: Encoder | PairScorer | Ensemble | TripleGrader,
     items: Iterable[tuple[str, ...]],
     output: Path,
+    *,
+    spreadsheet_safe: bool = False,
 ) -> int:
     """Score pairs or triples into a .tsv, .csv, .jsonl or .parquet file; return the row count.
 
@@ -66,6 +66,7 @@ def write_scores(
         scorer: makes the scores.
         items: pairs, or for a conditional scorer triples.
         output: the ending chooses the format.
+        spreadsheet_safe: let no text of a .tsv or .csv file begin as a formula does.
     """
     writers: dict[str, Callable[[Path, Columns], contextlib.AbstractContextManager[_RowSink]]] = {
         ".tsv": _delimited_tsv,
@@ -73,25 +74,22 @@ def write_scores(
         ".jsonl": _jsonl,
         ".parquet": _parquet_rows,
     }
-    if output.suffix not in writers:
-        raise TertiumError(
-            f"{output}: scores go to .tsv, .csv, .jsonl or .parquet files, or to a folder: DIR/"
-        )
-    if output.suffix == ".parquet":
-        require("scale", purpose="Writing Parquet", packages=("pyarrow",))
+    check_format(output, SCORES, what="scores")
     count = 0
     conditional = isinstance(scorer, TripleGrader)
     truncation = TripleTruncation() if conditional else Truncation()
-    score: Callable[..., np.ndarray] = scorer.score
+    grade: Callable[..., np.ndarray] = scorer.score
     columns = ("sentence1", "sentence2", *(["condition"] if conditional else []), "similarity")
+    written = no_formula if spreadsheet_safe and output.suffix in (".tsv", ".csv") else str
     with (
         atomic_path(output) as temporary,
         writers[output.suffix](temporary, columns) as write,
         bar(total=None, label="scoring", unit="pair") as shown,
     ):
         for window in chunks(items, _WINDOW):
-            scores = score(window, progress=False, truncation=truncation)
-            write([(*texts, float(s)) for texts, s in zip(window, scores, strict=True)])
+            scores = grade(window, progress=False, truncation=truncation)
+            rows = zip(window, scores, strict=True)
+            write([(*map(written, texts), float(score)) for texts, score in rows])
             count += len(window)
             shown.update(len(window))
     truncation.report()
@@ -128,7 +126,7 @@ def _write_npy(
         with path.open("wb") as stream:
             np.save(stream, np.empty((0, width), np.float32))
         return
-    matrix = np.lib.format.open_memmap(path, "w+", np.dtype(np.float32), (total, width))
+    matrix = new_matrix(path, np.float32, (total, width))
     start = 0
     for _, vectors in blocks:
         matrix[start : start + len(vectors)] = vectors
@@ -157,7 +155,7 @@ def _delimited_tsv(path: Path, columns: Columns) -> Iterator[_RowSink]:
 
         def write(rows: list[Row], /) -> None:
             for *texts, similarity in rows:
-                fields = [*(_flat(str(text)) for text in texts), f"{similarity:.6f}"]
+                fields = [*(one_line(str(text)) for text in texts), f"{similarity:.6f}"]
                 stream.write("\t".join(fields) + "\n")
 
         yield write
@@ -197,8 +195,3 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
             writer.write_batch(pa.record_batch([*texts, scores.cast(pa.float32())], schema=schema))
 
         yield write
-
-
-def _flat(text: str) -> str:
-    """Tabs and line breaks cannot stand in a TSV field: white space there becomes one space."""
-    return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text

@@ -1,20 +1,35 @@
 """Recipe files: found by name, extended, overridden, and checked as a whole."""
 
+import os
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
 
 from tertium.errors import TertiumError, unknown_name
-from tertium.recipes.schema import Recipe, StageSpec
 
-__all__ = ["RecipeError", "own_data", "read_recipe", "recipe_names", "resolve_recipe"]
+if TYPE_CHECKING:
+    from tertium.recipes.schema import Recipe
 
+__all__ = [
+    "RUN",
+    "RecipeError",
+    "check_run",
+    "leads",
+    "own_data",
+    "read_content",
+    "read_recipe",
+    "read_yaml",
+    "recipe_names",
+    "resolve_recipe",
+]
+
+RUN = Path("run", "recipe.yaml")  # what a run in a model's folder is known by
 _FOLDER = Path(__file__).parent
-_STAGE_PARTS = StageSpec.model_fields.keys() - {"name"}
+_NO_YAML = (yaml.YAMLError, ValueError, TypeError, RecursionError)  # of a date, a key, nesting
 
 
 class RecipeError(TertiumError):
@@ -28,6 +43,19 @@ def recipe_names() -> list[str]:
         for path in _FOLDER.glob("*.yaml")
         if not path.stem.startswith(("eval-", "sweep-"))
     )
+
+
+def check_run(output: Path, *, resume: bool) -> None:
+    """Raise if ``output`` holds a run already that is not to be resumed."""
+    if leads() and (output / RUN).exists() and not resume:
+        raise TertiumError(
+            f"{output} holds a run already. Go on with --resume, or choose another folder."
+        )
+
+
+def leads() -> bool:
+    """Whether this process writes: the only one, or the first that a launcher started."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def own_data(name: str, *, pairs: Path | None = None, texts: Path | None = None) -> list[str]:
@@ -62,7 +90,7 @@ def own_data(name: str, *, pairs: Path | None = None, texts: Path | None = None)
 
 def read_recipe(
     name: str, *, overrides: Sequence[str] = (), seed: int | None = None
-) -> tuple[Recipe, dict[str, Any]]:
+) -> "tuple[Recipe, dict[str, Any]]":
     """A checked recipe and the plain values it came from.
 
     Args:
@@ -70,14 +98,14 @@ def read_recipe(
         overrides: ``a.b=c`` settings; a stage is named by its name or number.
         seed: replaces the seed of every stage; tower II of a twin has the next one.
     """
-    content = _load(resolve_recipe(name))
-    for override in overrides:
-        _override(content, override)
+    content = read_content(name, overrides=overrides)
     if seed is not None:
         for stage in content.get("stages") or []:
             if isinstance(stage, dict):
                 own = seed + (stage.get("tower") == "second")  # or both towers would be one
                 stage["train"] = {**(stage.get("train") or {}), "seed": own}
+    from tertium.recipes.schema import Recipe
+
     try:
         return Recipe.model_validate(content), content
     except ValidationError as error:
@@ -85,6 +113,14 @@ def read_recipe(
         errors = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
         lines = [f"{_where(e['loc'], content)}: {_message(e)}" for e in errors]
         raise RecipeError(f"The recipe '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error
+
+
+def read_content(name: str, *, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The plain values of a recipe with its overrides, not yet checked as a whole."""
+    content = _load(resolve_recipe(name))
+    for override in overrides:
+        _override(content, override)
+    return content
 
 
 def resolve_recipe(name: str) -> Path:
@@ -99,14 +135,19 @@ def resolve_recipe(name: str) -> Path:
     return _FOLDER / f"{name}.yaml"
 
 
+def read_yaml(path: Path) -> Any:
+    """What a YAML file says."""
+    try:
+        return yaml.safe_load(path.read_bytes())
+    except _NO_YAML as error:
+        raise RecipeError(f"{path} is not YAML: {error}") from error
+
+
 def _load(path: Path, *, below: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The file's values on top of those it extends."""
     if path in below:
         raise RecipeError(f"{path} extends itself: {' -> '.join(p.stem for p in (*below, path))}.")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{path} is not YAML: {error}") from error
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise RecipeError(f"{path} holds no recipe: a mapping with stages is needed.")
     parent = content.get("extends")
@@ -120,24 +161,26 @@ def _load(path: Path, *, below: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 def _merge(base: Any, change: Any) -> Any:
     """Mappings merge key by key, stages by name; anything else is replaced."""
-    if isinstance(base, dict) and isinstance(change, dict):
-        return {
-            **deepcopy(base),
-            **{k: _merge(base[k], v) if k in base else v for k, v in change.items()},
-        }
-    if _is_stages(base) and _is_stages(change):
-        changes = {stage["name"]: stage for stage in change}
-        merged = [_merge(stage, changes.pop(stage["name"], {})) for stage in base]
-        return [*merged, *changes.values()]
-    return deepcopy(change)
+    if not (isinstance(base, dict) and isinstance(change, dict)):
+        return deepcopy(change)
+    merged = deepcopy(base)
+    for key, value in change.items():
+        join = _merge_stages if key == "stages" else _merge
+        merged[key] = join(base[key], value) if key in base else value
+    return merged
 
 
-def _is_stages(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and all(isinstance(v, dict) and "name" in v for v in value)
-        and any(_STAGE_PARTS & v.keys() for v in value)
-    )
+def _merge_stages(base: Any, change: Any) -> Any:
+    if not (_are_named(base) and _are_named(change)):
+        return deepcopy(change)
+    changes = {stage["name"]: stage for stage in change}
+    merged = [_merge(stage, changes.pop(stage["name"], {})) for stage in base]
+    return [*merged, *changes.values()]
+
+
+def _are_named(stages: Any) -> bool:
+    named = (isinstance(stage, dict) and "name" in stage for stage in stages or ())
+    return isinstance(stages, list) and bool(stages) and all(named)
 
 
 def _override(content: dict[str, Any], override: str) -> None:
@@ -150,7 +193,7 @@ def _override(content: dict[str, Any], override: str) -> None:
         place = _step(place, part, override)
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except _NO_YAML as error:
         raise RecipeError(f"--set {override}: the value is not YAML.") from error
     if isinstance(place, list):
         place[_index(place, last, override)] = value

@@ -15,7 +15,7 @@ from tertium.errors import TertiumError
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
 from tertium.recipes.examples import load_examples
-from tertium.recipes.files import read_recipe
+from tertium.recipes.files import RUN, read_recipe
 from tertium.recipes.sweep import Sweep, Variant, run_all
 
 __all__ = ["LowShotTable", "run_low_shot"]
@@ -160,7 +160,7 @@ def _check_steps(sweep: Sweep, output: Path, steps: int) -> None:
     """Runs that are there already must have taken as many steps as the table will say."""
     for variant in sweep.variants():
         for seed in sweep.seeds:
-            record = output / f"{variant.name}-seed{seed}" / "run" / "recipe.yaml"
+            record = output / f"{variant.name}-seed{seed}" / RUN
             if not record.exists():
                 continue
             taken = yaml.safe_load(record.read_text("utf-8"))["stages"][0]["train"]["max_steps"]

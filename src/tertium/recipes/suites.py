@@ -4,18 +4,19 @@ import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict
 
 from tertium.data import benchmarks
 from tertium.errors import unknown_name
-from tertium.evaluation import TASKS, Report, run
-from tertium.inference import load
 from tertium.types import Embedder, TripleScorer
 
-__all__ = ["Suite", "evaluate", "suites"]
+if TYPE_CHECKING:
+    from tertium.evaluation import Report
+
+__all__ = ["Suite", "check_suites", "evaluate", "suites"]
 
 
 class Suite(BaseModel):
@@ -26,14 +27,6 @@ class Suite(BaseModel):
     suite: str
     summary: str
     tasks: tuple[str, ...]
-
-    @field_validator("tasks")
-    @classmethod
-    def _known(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        for task in tasks:
-            if task not in TASKS:
-                raise ValueError(str(unknown_name("task", task, TASKS)))
-        return tasks
 
 
 @cache
@@ -51,7 +44,7 @@ def evaluate(
     data: str | os.PathLike[str] | None = None,
     baseline: Embedder | TripleScorer | str | os.PathLike[str] | None = None,
     **options: Any,
-) -> Report:
+) -> "Report":
     """Evaluate a model on one or several suites.
 
     Args:
@@ -61,10 +54,10 @@ def evaluate(
         baseline: a second model, tested against with a paired bootstrap.
         options: see :func:`tertium.evaluation.run` (text, resamples, seed, exclude, progress).
     """
+    from tertium.evaluation import run
+
     wanted = [suite] if isinstance(suite, str) else list(suite)
-    for name in wanted:
-        if name not in suites():
-            raise unknown_name("suite", name, suites())
+    check_suites(wanted)
     return run(
         _loaded(model),
         {name: suites()[name].tasks for name in wanted},
@@ -74,7 +67,16 @@ def evaluate(
     )
 
 
+def check_suites(names: Iterable[str]) -> None:
+    """Raise unless every name is that of a suite."""
+    for name in names:
+        if name not in suites():
+            raise unknown_name("suite", name, suites())
+
+
 def _loaded(
     model: Embedder | TripleScorer | str | os.PathLike[str],
 ) -> Embedder | TripleScorer:
+    from tertium.inference import load
+
     return load(model) if isinstance(model, str | os.PathLike) else model

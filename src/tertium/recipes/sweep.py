@@ -15,17 +15,20 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
+from tertium.progress import bar
 from tertium.recipes.amounts import Amount
-from tertium.recipes.files import RecipeError, read_recipe
+from tertium.recipes.files import RUN, RecipeError, read_recipe, read_yaml
 
-__all__ = ["Sweep", "SweepTable", "Variant", "read_sweep", "run_all", "run_sweep", "sweep_names"]
+__all__ = [
+    *("Sweep", "SweepTable", "Variant"),
+    *("read_sweep", "resolve_sweep", "run_all", "run_sweep", "sweep_names"),
+]
 
 _FOLDER = Path(__file__).parent
 # Titles of a table and the figures below them.
@@ -139,19 +142,23 @@ def sweep_names() -> list[str]:
     return sorted(path.stem.removeprefix("sweep-") for path in _FOLDER.glob("sweep-*.yaml"))
 
 
-def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
-    """A sweep by name or file, every run's recipe checked, with further settings of every run."""
+def resolve_sweep(name: str) -> Path:
+    """The file of a sweep's name or path."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         if name not in sweep_names():
             raise unknown_name("sweep", name, sweep_names(), remedy="Run: tertium recipes")
-        path = _FOLDER / f"sweep-{name}.yaml"
+        return _FOLDER / f"sweep-{name}.yaml"
     if not path.is_file():
         raise RecipeError(f"{path}: no such sweep file.")
+    return path
+
+
+def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
+    """A sweep by name or file, every run's recipe checked, with further settings of every run."""
+    path = resolve_sweep(name)
     try:
-        found = Sweep.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{path} is not YAML: {error}") from error
+        found = Sweep.model_validate(read_yaml(path))
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'sweep'}: {e['msg'].removeprefix('Value error, ')}"
@@ -224,7 +231,10 @@ def run_all(
     one_run = partial(
         _run, sweep, data=data, jobs=jobs, keep_models=keep_models, strict_data=strict_data
     )
-    with ThreadPoolExecutor(jobs) as pool:
+    with (
+        ThreadPoolExecutor(jobs) as pool,
+        bar(total=len(open_runs), label=output.name, unit="run") as shown,
+    ):
         work = {
             pool.submit(_claim, run[2], partial(one_run, *run), wait=False): run
             for run in open_runs
@@ -233,6 +243,7 @@ def run_all(
             left_to_others = []
             for number, job in enumerate(as_completed(work), 1):
                 folder = work[job][2]
+                shown.update()
                 if not job.result():
                     left_to_others.append(work[job])
                     continue
@@ -292,7 +303,7 @@ def _run(
     command = [sys.executable, "-m", "tertium", "train", variant.recipe or sweep.recipe]
     command += ["-o", str(folder), "--seed", str(seed), "--json"]
     command += [part for setting in (*sweep.set, *variant.set) for part in ("--set", setting)]
-    command += ["--resume"] if (folder / "run" / "recipe.yaml").exists() else []
+    command += ["--resume"] if (folder / RUN).exists() else []
     command += ["--data", str(data)] if data is not None else []
     command += ["--strict-data"] if strict_data else []
     threads = str(max((os.cpu_count() or 1) // jobs, 1))

@@ -1,11 +1,11 @@
 """Run a recipe: stage after stage, resumable, to a model folder with its card."""
 
 import json
-import os
 import shutil
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,16 +22,17 @@ from tertium.encoders.adapter import apply_adapter, extract_adapter
 from tertium.encoders.bfloat16 import check_bfloat16
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
-from tertium.files import atomic_path
+from tertium.files import atomic_path, exclusive, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
 from tertium.inference import ConditionalScorer, PairScorer, load
+from tertium.inference.names import is_shared_name
 from tertium.manifest import TrainingData
 from tertium.recipes.amounts import Amount
 from tertium.recipes.build import build_encoder, build_module, build_schedule, stage_encoder
 from tertium.recipes.card import write_card
 from tertium.recipes.conditional import conditional_head, halve, has_csts, triple_selection
 from tertium.recipes.examples import StageData, load_examples
-from tertium.recipes.files import read_recipe
+from tertium.recipes.files import check_run, leads, read_recipe
 from tertium.recipes.schema import Recipe, StageSpec
 from tertium.recipes.selection import build_selection, resolve_selection
 from tertium.recipes.suites import evaluate
@@ -95,7 +96,7 @@ def train(
         evaluate_after: measure STS at the end, where benchmark data are found.
         strict_data: less data than the recipe was published with, or than a limit asks for, is an
             error instead of a warning.
-        progress: show bars; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     require("train", purpose="Training", packages=("accelerate",))
     checked, content = read_recipe(recipe, overrides=overrides, seed=seed)
@@ -103,14 +104,45 @@ def train(
         if find_spec(tracker) is None:
             raise TertiumError(f"train.report_to needs {tracker}: pip install {tracker}")
     folder = benchmarks.find_folder(data)
+    alone = exclusive(output / _RUN / ".lock", folder=output) if leads() else nullcontext()
+    with alone, report_full_disk(output):
+        if leads():
+            _check_run(output / _RUN, content, resume=resume)
+        return _train(
+            recipe,
+            checked,
+            content,
+            output,
+            folder=folder,
+            strict_data=strict_data,
+            resume=resume,
+            command=command,
+            evaluated_as=(command or f"tertium train {recipe}") if evaluate_after else None,
+            progress=progress,
+        )
+
+
+def _train(
+    name: str,
+    checked: Recipe,
+    content: dict[str, Any],
+    output: Path,
+    *,
+    folder: Path | None,
+    strict_data: bool,
+    resume: bool,
+    command: str | None,
+    evaluated_as: str | None,
+    progress: bool | None,
+) -> Trained:
+    """Train a checked recipe; ``evaluated_as`` is the command that the report names."""
     run = output / _RUN
-    if _leads():
-        _check_run(run, content, resume=resume)
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
+    suite = None if evaluated_as is None else _suite(plan[-1], folder)
     prepared = [_load(stage, folder) for stage in plan]
     amounts = {stage.name: material.amount for stage, material in zip(plan, prepared, strict=True)}
-    _check_amounts(recipe, amounts, strict=strict_data)
+    _check_amounts(name, amounts, strict=strict_data)
     encoder = build_encoder(checked.encoder)
     if encoder.device.type == "cpu" and any(stage.train.precision == "bf16" for stage in plan):
         check_bfloat16(remedy="train with precision float32")  # before torch computes anything
@@ -130,7 +162,7 @@ def train(
     for stage, material in zip(plan, prepared, strict=True):
         if material.teacher is not None:
             check_widths(stage, material.teacher, encoder)
-    if _leads():
+    if leads():
         _record(run, content)  # only now, so that bad data leave nothing behind
         _record_data(run, plan, prepared)
         _spent(run, _seconds_before_kill(run))
@@ -154,17 +186,15 @@ def train(
     except BaseException:  # the time counts, whatever ended it
         _spent(run, time.perf_counter() - start)
         raise
-    if not _leads():
+    if not leads():
         return Trained(output, None, time.perf_counter() - start, log, amounts, leads=False)
     seen = _seen(plan, prepared)
     encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
     _save(checked, encoder, heads.get(plan[-1].name), prepared[-1].labels, output)
     seconds = _spent(run, time.perf_counter() - start)
     report = None
-    suite = _suite(plan[-1], folder)
-    if evaluate_after and suite is not None:
-        saved = load(output)
-        report = evaluate(saved, suite, data=folder, command=command or f"tertium train {recipe}")
+    if suite is not None:
+        report = evaluate(load(output), suite, data=folder, command=evaluated_as)
     licences = {name for material in prepared for name in material.licences}
     write_card(
         output,
@@ -204,7 +234,7 @@ def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> 
     found = f"{recipe} finds less data than it asks for: {', '.join(short)}."
     if strict:
         raise TertiumError(f"{found} Put the whole set into the data folder, or set data.limit.")
-    if _leads():
+    if leads():
         warnings.warn(
             f"{found} Its scores do not compare with published ones.", TertiumWarning, stacklevel=3
         )
@@ -235,11 +265,8 @@ def _chosen_on(stage: StageSpec, material: StageData) -> list[str]:
 
 def _check_run(run: Path, content: dict[str, Any], *, resume: bool) -> None:
     """The run folder must be new, or hold the same recipe when resuming."""
+    check_run(run.parent, resume=resume)
     record = run / _RECIPE
-    if record.exists() and not resume:
-        raise TertiumError(
-            f"{run.parent} holds a run already. Go on with --resume, or choose another folder."
-        )
     if record.exists() and record.read_text(encoding="utf-8") != _text(content):
         raise TertiumError(f"{record} differs from this recipe: a run resumes with its own recipe.")
 
@@ -298,7 +325,7 @@ def _run_stage(
             resume=resume,
             progress=progress,
         )
-        if _leads():
+        if leads():
             with atomic_path(weights) as temporary:
                 save_file(module.state_dict(), temporary)
             with atomic_path(done) as temporary:
@@ -325,7 +352,14 @@ def _save(
         if isinstance(head, ConditionalHead)
         else PairScorer(encoder, head, labels)
     )
-    if recipe.encoder.adapter_rank is not None:
+    if recipe.encoder.adapter_rank is not None and not is_shared_name(recipe.encoder.model):
+        warnings.warn(
+            f"No adapter is saved: it would name {recipe.encoder.model}, a folder that only this "
+            "machine has. The whole model is saved.",
+            TertiumWarning,
+            stacklevel=2,
+        )
+    elif recipe.encoder.adapter_rank is not None:
         adapter = _project(recipe, encoder)
         if isinstance(head, ConditionalHead):
             halve(head)
@@ -357,7 +391,7 @@ def _spent(run: Path, seconds: float) -> float:
     """Seconds of this and of earlier, interrupted calls."""
     record = run / "seconds.txt"
     total = seconds + (float(record.read_text()) if record.exists() else 0.0)
-    if _leads():
+    if leads():
         record.write_text(f"{total:.1f}")
     return total
 
@@ -372,8 +406,3 @@ def _seconds_before_kill(run: Path) -> float:
     if not record.exists() or not checkpoints:
         return 0.0
     return max(0.0, max(checkpoints) - record.stat().st_mtime)
-
-
-def _leads() -> bool:
-    """Whether this process writes: the only one, or the first that a launcher started."""
-    return int(os.environ.get("RANK", "0")) == 0

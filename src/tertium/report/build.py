@@ -87,7 +87,7 @@ def build_report(
         resamples: bootstrap samples.
         seed: of all that is drawn.
         command: what the page says made it (default: this process's command line).
-        progress: show bars; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     start = time.perf_counter()
     require("report", purpose="A report", packages=("jinja2", "matplotlib"))

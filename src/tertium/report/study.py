@@ -105,7 +105,7 @@ def study(
         sentence: whose attention maps are drawn.
         folder: benchmark folder, for the pairs that the model has seen.
         seed: of dropout and of sampled positions.
-        progress: show bars; by default on a terminal.
+        progress: False for no progress on standard error.
         step: hears what is done.
     """
     start = time.perf_counter()

@@ -7,7 +7,14 @@ from typing import Any
 
 import orjson
 
-__all__ = ["Message", "pack", "read", "read_blocking"]
+__all__ = ["FrameError", "Message", "pack", "read", "read_blocking"]
+
+_LARGEST = 1 << 30  # bytes of a head or a body; more means that these are no sizes
+
+
+class FrameError(OSError):
+    """The bytes are no message: the connection is of no more use."""
+
 
 Message = tuple[dict[str, Any], bytes]
 
@@ -21,19 +28,33 @@ def pack(head: dict[str, Any], body: bytes = b"") -> bytes:
 
 
 async def read(reader: asyncio.StreamReader) -> Message:
-    """The next message; raises ``IncompleteReadError`` at the end."""
-    head, body = _SIZES.unpack(await reader.readexactly(_SIZES.size))
-    content = await reader.readexactly(head + body)
-    return orjson.loads(content[:head]), content[head:]
+    """The next message; raises ``IncompleteReadError`` at the end, else ``FrameError``."""
+    head, body = _sizes(await reader.readexactly(_SIZES.size))
+    return _message(await reader.readexactly(head + body), head)
 
 
 def read_blocking(stream: BufferedReader) -> Message | None:
-    """The next message, or None at the end."""
+    """The next message, or None at the end; raises ``FrameError`` for anything else."""
     sizes = stream.read(_SIZES.size)
     if len(sizes) < _SIZES.size:
         return None
-    head, body = _SIZES.unpack(sizes)
+    head, body = _sizes(sizes)
     content = stream.read(head + body)
-    if len(content) < head + body:
-        return None
-    return orjson.loads(content[:head]), content[head:]
+    return None if len(content) < head + body else _message(content, head)
+
+
+def _sizes(content: bytes) -> tuple[int, int]:
+    head, body = _SIZES.unpack(content)
+    if max(head, body) > _LARGEST:
+        raise FrameError(f"a message of {head + body:,} bytes")
+    return head, body
+
+
+def _message(content: bytes, head: int) -> Message:
+    try:
+        found = orjson.loads(content[:head])
+    except orjson.JSONDecodeError as error:
+        raise FrameError(f"a message whose head is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise FrameError("a message whose head is no object")
+    return found, content[head:]

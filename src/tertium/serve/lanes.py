@@ -12,9 +12,10 @@ from tertium.serve.reading import Item, Matrix, Reader
 
 __all__ = ["Lane", "Refusal", "Slice", "Task"]
 
-_READ_TOGETHER = 65_536  # characters that are made tokens of before the next batch: some 50 ms
+_READ_TOGETHER = 32_768  # characters that are made tokens of before the next batch: some 20 ms
 _PER_TOKEN = 4  # characters of a token, roughly
 _BATCH_SECONDS = 0.25  # others wait for a batch no longer than this, as far as its model is known
+_AT_FIRST = 1024  # tokens that are run together before its speed is known
 _LEAST_TOGETHER = 256  # tokens that are worth a batch, however slow the model
 
 
@@ -126,7 +127,7 @@ class Lane:
     def budget(self) -> int:
         """Tokens that are run together next: fewer for a model that takes long."""
         if self._pace is None:
-            return self._budget
+            return min(self._budget, _AT_FIRST)
         return min(self._budget, max(round(self._pace * _BATCH_SECONDS), _LEAST_TOGETHER))
 
     def ran(self, tokens: int, *, seconds: float) -> None:

@@ -82,10 +82,13 @@ class TextReader:
             return [Item(*each) for each in zip(texts, self._count(texts), short, strict=True)]
         seen = Truncation()
         rows = self._encoder.tokenize(texts, truncation=seen)
-        return [
-            Item(text, len(ids), cut or (bool(seen.cut) and self._is_cut(text, ids)), ids)
-            for text, cut, ids in zip(texts, short, rows, strict=True)
-        ]
+        full = [len(ids) >= self._encoder.max_length for ids in rows]  # and longer, perhaps
+        sure = seen.cut in (0, sum(full))
+        found = []
+        for text, cut, ids, filled in zip(texts, short, rows, full, strict=True):
+            longer = filled and (seen.cut > 0 if sure else self._is_cut(text))
+            found.append(Item(text, len(ids), cut or longer, ids))
+        return found
 
     def run(self, items: Sequence[Item]) -> Matrix:
         """A vector for each item."""
@@ -96,11 +99,9 @@ class TextReader:
             texts = [cast(str, item.key) for item in items]
             return np.asarray(self.model.encode(texts, progress=False), np.float32)
 
-    def _is_cut(self, text: str, ids: list[int]) -> bool:
-        """Only a text that fills the model can have been longer."""
+    def _is_cut(self, text: str) -> bool:
+        """Read a text that fills the model again, by itself: others are longer than the model."""
         assert self._encoder is not None
-        if len(ids) < self._encoder.max_length:
-            return False
         alone = Truncation()
         self._encoder.tokenize([text], truncation=alone)
         return bool(alone.cut)

@@ -1,6 +1,5 @@
 """One stage of training, on the Hugging Face Trainer."""
 
-import contextlib
 import os
 import shutil
 from collections import defaultdict
@@ -107,7 +106,7 @@ class StageTrainer(Trainer):
         for loud in (PrinterCallback, ProgressCallback):
             self.remove_callback(loud)
         self.add_callback(_Resumed(self))
-        if _on_terminal() if progress is None else progress:
+        if progress is not False:
             self.add_callback(_Bar(folder.name.lstrip("0123456789-")))
         self.module = module
         self.examples = examples
@@ -234,15 +233,19 @@ class _Bar(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Start at the step that a resumed run has reached."""
-        shown = bool(state.is_world_process_zero)
-        self._bar = bar(total=state.max_steps, label=self._label, unit="step", show=shown)
-        self._bar.update(state.global_step)
+        self._bar = bar(
+            total=state.max_steps,
+            label=self._label,
+            unit="step",
+            show=bool(state.is_world_process_zero),
+            initial=state.global_step,
+        )
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """One step further."""
-        self._bar.update(state.global_step - self._bar.n)
+        self._bar.update()
 
     def on_log(
         self,
@@ -284,7 +287,7 @@ def train_stage(
         folder: for checkpoints; removed by the caller when they are no longer needed.
         select: measures the module's encoder; the best measurement's weights are kept.
         resume: go on from the last complete checkpoint in ``folder``.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     torch.manual_seed(schedule.seed)
     schedule = _at_least_one_evaluation(schedule, len(examples))
@@ -358,11 +361,3 @@ def _arguments(
         label_names=["labels"],
         logging_nan_inf_filter=False,
     )
-
-
-def _on_terminal() -> bool:
-    import sys
-
-    with contextlib.suppress(ValueError):
-        return sys.stderr.isatty()
-    return False

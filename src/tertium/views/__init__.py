@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tertium.types import ViewName
 from tertium.views.attention_dropout import AttentionDropout
 from tertium.views.base import View, Vocabulary
 from tertium.views.noise import Deletion, DropoutTwin, Repetition, SpanMask
@@ -18,9 +19,9 @@ __all__ = [
 ]
 
 VIEWS: dict[str, Callable[..., View]] = {
-    "dropout": DropoutTwin,
-    "add": AttentionDropout,
-    "span_mask": SpanMask,
-    "repeat": Repetition,
-    "delete": Deletion,
+    ViewName.DROPOUT: DropoutTwin,
+    ViewName.ADD: AttentionDropout,
+    ViewName.SPAN_MASK: SpanMask,
+    ViewName.REPEAT: Repetition,
+    ViewName.DELETE: Deletion,
 }

@@ -9,17 +9,10 @@ from torch import Tensor
 
 from tertium.errors import TertiumError
 from tertium.functional import attention_rollout, received_attention
-from tertium.types import Tokens
+from tertium.types import Aggregation, Tokens
 from tertium.views.base import Attend, View, Vocabulary, resample
 
 __all__ = ["Aggregation", "AttentionDropout", "Rate", "drop_counts", "least_attended"]
-
-
-class Aggregation(StrEnum):
-    """How attention maps become one score per token."""
-
-    NAIVE = "naive"
-    ROLLOUT = "rollout"
 
 
 class Rate(StrEnum):

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,9 @@ def test_a_file_that_moves_counts(tmp_path: Path) -> None:
     assert model_fingerprint(str(model)) != before
 
 
-def test_an_adapter_counts_its_base(tmp_path: Path) -> None:
+def test_an_adapter_counts_its_base(tmp_path: Path, reserve: Callable[[str, Path], str]) -> None:
     base, adapter = stub_model(tmp_path / "base"), stub_model(tmp_path / "adapter")
-    manifest = {"kind": "pair", "scale": [0, 5], "details": {"base": str(base)}}
+    manifest = {"kind": "pair", "scale": [0, 5], "details": {"base": reserve("tiny", base)}}
     (adapter / "tertium.json").write_text(json.dumps(manifest))
     before = model_fingerprint(str(adapter))
     (base / "config.json").write_text('{"other": 1}')

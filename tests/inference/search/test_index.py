@@ -1,5 +1,7 @@
+import errno
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
-from tertium.errors import ModelNotFoundError, TertiumError
+from tertium.errors import DiskFullError, ModelNotFoundError, TertiumError
 from tertium.inference.search import TextIndex, append
 from tertium.inference.search.rows import unit
 from tests.fakes import HashEncoder
@@ -329,3 +331,22 @@ def test_an_open_index_stays_what_it_was(tmp_path: Path) -> None:
     other.add(["b", "c"])
     assert len(opened) == 1 and [hit.text for hit in opened.search("b")] == ["a"]
     assert opened.add(["d"]) == 1 and len(opened) == 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_full_disk_leaves_the_index_as_it_was(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    index = TextIndex.build(tmp_path / "index", TEXTS[:20], HashEncoder(), dtype=dtype)
+    before = files(tmp_path / "index")
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(DiskFullError, match="index: no space is left on this disk"):
+        index.add(TEXTS[20:])
+    assert files(tmp_path / "index") == before
+    with pytest.raises(DiskFullError, match="new: no space is left on this disk"):
+        TextIndex.build(tmp_path / "new", TEXTS, HashEncoder(), dtype=dtype)
+    assert files(tmp_path) == {"index"}
+    assert len(TextIndex.open(tmp_path / "index", HashEncoder())) == 20

@@ -1,24 +1,17 @@
 """An explanation: one score, word by word."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from tertium.encoders.explanation.focus import Focus
 from tertium.encoders.explanation.occlusion import Place
 from tertium.encoders.explanation.smallest import SmallestChange
 from tertium.encoders.explanation.words import Word
+from tertium.types import ExplanationMethod as Method
 
 __all__ = ["Explanation", "Gradients", "Method"]
 
 Values = tuple[tuple[float, ...], ...]
-
-
-class Method(StrEnum):
-    """How contributions are found."""
-
-    OCCLUSION = "occlusion"  # every word is left out in turn
-    GRADIENTS = "gradients"  # integrated gradients beside that
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,20 @@
 """Files of any size into folders of Parquet shards, by several processes, resumably."""
 
-from tertium.inference.bulk.api import encode_file, score_file, takes_conditions
-from tertium.inference.bulk.read import (
-    ScoreBlock,
-    VectorBlock,
-    iter_scores,
-    iter_vectors,
-    read_vectors,
-)
-from tertium.inference.bulk.request import Crew, Finished
-from tertium.inference.bulk.source import OnError
+from typing import TYPE_CHECKING
+
+from tertium.lazy import lazy
+
+if TYPE_CHECKING:
+    from tertium.inference.bulk.api import encode_file, score_file
+    from tertium.inference.bulk.read import (
+        ScoreBlock,
+        VectorBlock,
+        iter_scores,
+        iter_vectors,
+        read_vectors,
+    )
+    from tertium.inference.bulk.request import Crew, Finished
+    from tertium.inference.bulk.source import OnError
 
 __all__ = [
     "Crew",
@@ -22,5 +27,14 @@ __all__ = [
     "iter_vectors",
     "read_vectors",
     "score_file",
-    "takes_conditions",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "api": ["encode_file", "score_file"],
+        "read": ["ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors"],
+        "request": ["Crew", "Finished"],
+        "source": ["OnError"],
+    },
+)

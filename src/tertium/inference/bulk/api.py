@@ -5,13 +5,10 @@ from typing import Any
 
 from tertium.errors import TertiumError, unknown_name
 from tertium.inference.bulk.request import Crew, Finished, Request
-from tertium.inference.bulk.run import run
 from tertium.inference.bulk.source import Content, OnError, Source
-from tertium.inference.loading import resolve
-from tertium.manifest import read_manifest
-from tertium.types import Kind
+from tertium.inference.names import takes_conditions
 
-__all__ = ["encode_file", "score_file", "takes_conditions"]
+__all__ = ["encode_file", "score_file"]
 
 
 def encode_file(
@@ -42,7 +39,7 @@ def encode_file(
         on_error: ``fail`` at the first bad row, before anything is encoded, or ``skip-and-log``.
         shard_rows: rows of a file (default: by the number of rows).
         crew: how many processes, or which cluster.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
         loading: further arguments of ``tertium.load``.
     """
     if takes_conditions(model, revision=loading.get("revision")):
@@ -60,6 +57,8 @@ def encode_file(
         shard_rows=shard_rows,
         loading=loading,
     )
+    from tertium.inference.bulk.run import run  # heavy, and the request is checked
+
     return run(request, crew, progress=progress)
 
 
@@ -88,13 +87,9 @@ def score_file(
         shard_rows=shard_rows,
         loading=loading,
     )
+    from tertium.inference.bulk.run import run  # heavy, and the request is checked
+
     return run(request, crew, progress=progress)
-
-
-def takes_conditions(model: str, *, revision: str | None = None) -> bool:
-    """Whether a model scores triples, told without loading it."""
-    manifest = read_manifest(resolve(model, revision=revision))
-    return manifest is not None and manifest.kind is Kind.CONDITIONAL
 
 
 def _on_error(name: OnError | str) -> OnError:

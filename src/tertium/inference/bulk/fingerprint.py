@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from tertium.files import existing_file, sha256
-from tertium.inference.loading import resolve
+from tertium.inference.names import resolve, resolve_base
 from tertium.manifest import FILE_NAME, read_manifest
 
 __all__ = ["InputFile", "describe_input", "model_fingerprint", "same_input"]
@@ -57,9 +57,12 @@ def model_fingerprint(name: str, *, revision: str | None = None) -> str:
 def _folders(folder: Path) -> list[Path]:
     """A model's folder, and those of the models that it builds on."""
     found = [folder]
-    for path in sorted(folder.rglob(FILE_NAME)):
-        manifest = read_manifest(path.parent)
-        base = manifest.details.get("base") if manifest else None
-        if base and (inside := resolve(base)) not in found:
-            found.append(inside)
+    for known in found:  # which grows meanwhile: a base may have one of its own
+        for path in sorted(known.rglob(FILE_NAME)):
+            manifest = read_manifest(path.parent)
+            if manifest is None or "base" not in manifest.details:
+                continue
+            base = resolve_base(path.parent, manifest.details)
+            if base not in found:
+                found.append(base)
     return found

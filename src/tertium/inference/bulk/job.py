@@ -75,7 +75,7 @@ def read_job(folder: Path) -> Job | None:
     if not path.exists():
         return None
     try:
-        return Job.model_validate_json(path.read_text(encoding="utf-8"))
+        return Job.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise TertiumError(
             f"{path} is not a job that tertium {_VERSION} can go on with. Name another folder, or "

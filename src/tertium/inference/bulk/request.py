@@ -5,16 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tertium.errors import TertiumError, require
+from tertium.errors import TertiumError
 from tertium.files import existing_file
 from tertium.inference.bulk.source import OnError, Source
-from tertium.inference.bulk.work import LOADER
-from tertium.inference.engines import ENGINES, engine_name
-from tertium.inference.engines.attach import check_device
+from tertium.inference.engines import check_device, engine_name, require_engine
 from tertium.types import EngineName
 
-__all__ = ["Crew", "Finished", "Request"]
+__all__ = ["LOADER", "Crew", "Finished", "Request"]
 
+LOADER = "tertium.inference.loading:load"
 _LOADING = {"engine": "torch"}  # defaults of ``tertium.load`` that are not None
 
 
@@ -50,9 +49,7 @@ class Request:
         if self.shard_rows is not None and self.shard_rows < 1:
             raise TertiumError(f"A shard needs at least one row, not {self.shard_rows}.")
         check_device(self.engine, self.loading.get("device"))
-        if self.engine in ENGINES:
-            packages = ENGINES[self.engine].packages
-            require("fast", purpose=f"The engine {self.engine}", packages=packages)
+        require_engine(self.engine)
         existing_file(self.source.path)
 
     @property

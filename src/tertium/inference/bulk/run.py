@@ -35,7 +35,7 @@ from tertium.inference.bulk.request import Crew, Finished, Request
 from tertium.inference.bulk.shards import Counts, disk_errors, shard_metadata
 from tertium.inference.bulk.source import SKIPPED, Content, survey
 from tertium.inference.bulk.work import Work
-from tertium.inference.loading import resolve
+from tertium.inference.names import resolve
 from tertium.progress import bar
 from tertium.types import EngineName
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tertium.encoders.encoder import valid_text
-from tertium.errors import TertiumError
+from tertium.errors import DiskFullError, TertiumError
 from tertium.inference.bulk.plan import Shard
 from tertium.inference.bulk.source import Item
 
@@ -72,8 +72,14 @@ class Done:
         """The line read back; ``ValueError`` if it is none."""
         try:
             entry = json.loads(line)
-            return cls(**{**entry, "counts": Counts(**entry["counts"])})
-        except (TypeError, KeyError) as error:
+            return cls(
+                shard=int(entry["shard"]),
+                rows=int(entry["rows"]),
+                size=int(entry["size"]),
+                sha256=str(entry["sha256"]),
+                counts=Counts(**{name: int(count) for name, count in entry["counts"].items()}),
+            )
+        except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not a record of a shard: {line[:60]!r}") from error
 
 
@@ -170,9 +176,9 @@ def disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = isinstance(error, DiskFullError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "no space is left on this disk" if full else f"cannot be written ({error})"
-        remedy = "Free some space" if full else "Mend that"
+        remedy = "Free some space" if full else "Fix that"
         raise TertiumError(
             f"{folder}: {what}. {remedy} and run the same command: finished shards are kept."
         ) from error

@@ -19,13 +19,13 @@ from tertium.files import atomic_path
 from tertium.inference.bulk.engine import Chosen, run_by
 from tertium.inference.bulk.fingerprint import model_fingerprint
 from tertium.inference.bulk.plan import Shard
+from tertium.inference.bulk.request import LOADER
 from tertium.inference.bulk.shards import Counts, Done, ShardWriter, describe_shard, disk_errors
 from tertium.inference.bulk.source import Content, Item
-from tertium.inference.loading import resolve
+from tertium.inference.names import resolve
 
-__all__ = ["LOADER", "Task", "Work", "Worker", "check_model", "thread_environment"]
+__all__ = ["Task", "Work", "Worker", "check_model", "thread_environment"]
 
-LOADER = "tertium.inference.loading:load"
 Task = tuple[Shard, list[Item]]
 
 

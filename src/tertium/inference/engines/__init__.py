@@ -1,12 +1,22 @@
 """What runs a model: torch, an exported graph, its int8 form, or a static copy."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from tertium.errors import unknown_name
+from tertium.errors import TertiumError, require, unknown_name
+from tertium.files import check_new_folder
 from tertium.types import EngineName
 
-__all__ = ["ENGINES", "EngineKind", "engine_name"]
+__all__ = [
+    "ENGINES",
+    "EngineKind",
+    "check_device",
+    "check_export",
+    "engine_name",
+    "require_engine",
+]
 
 
 @dataclass(frozen=True)
@@ -49,3 +59,38 @@ def engine_name(name: EngineName | str) -> EngineName:
         return EngineName(name)
     except ValueError:
         raise unknown_name("engine", str(name), [str(e) for e in EngineName]) from None
+
+
+def check_device(engine: EngineName | str, device: str | None) -> str | None:
+    """The torch device beside an engine: all engines but torch run on the processor."""
+    if engine_name(engine) is EngineName.TORCH:
+        return device
+    if device not in (None, "cpu"):
+        raise TertiumError(
+            f"The engine {engine} runs on the processor, not on {device}: use torch."
+        )
+    return "cpu"
+
+
+def require_engine(name: EngineName | str) -> None:
+    """Raise unless there is such an engine, and its packages are installed."""
+    engine = engine_name(name)
+    if engine is not EngineName.AUTO:
+        require("fast", purpose=f"The engine {engine}", packages=ENGINES[engine].packages)
+
+
+def check_export(
+    engine: EngineName | str,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    keep_float: int | None = None,
+) -> None:
+    """Raise unless a model can be exported so; arguments as of ``export``."""
+    name = engine_name(engine)
+    if name in (EngineName.TORCH, EngineName.AUTO):
+        names = ", ".join(known for known in ENGINES if known is not EngineName.TORCH)
+        raise TertiumError(f"There is nothing to export for {name}. Name one of {names}.")
+    if keep_float is not None and (ENGINES[name].exact or name is EngineName.STATIC):
+        raise TertiumError(f"Only int8 leaves layers in float; {name} has no use for keep_float.")
+    if output is not None:
+        check_new_folder(Path(output))

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tertium.encoders import Encoder, StaticEncoder
-from tertium.errors import TertiumError, require
-from tertium.inference.engines import ENGINES, engine_name
+from tertium.errors import TertiumError
+from tertium.inference.engines import engine_name, require_engine
 from tertium.inference.engines.build import Export, cpu_threads, ensure, kept
 from tertium.inference.engines.check import open_engine
 from tertium.inference.engines.choice import or_torch, tuned_parts
@@ -14,18 +14,7 @@ from tertium.inference.engines.records import Record, write_record
 from tertium.inference.engines.static import agreement, distil_static
 from tertium.types import EngineName
 
-__all__ = ["check_device", "static_export", "with_engine"]
-
-
-def check_device(engine: EngineName | str, device: str | None) -> str | None:
-    """The torch device beside an engine: all engines but torch run on the processor."""
-    if engine_name(engine) is EngineName.TORCH:
-        return device
-    if device not in (None, "cpu"):
-        raise TertiumError(
-            f"The engine {engine} runs on the processor, not on {device}: use torch."
-        )
-    return "cpu"
+__all__ = ["static_export", "with_engine"]
 
 
 def with_engine(
@@ -49,7 +38,7 @@ def with_engine(
     if name is EngineName.AUTO:
         return _by_tuning(model, threads=threads, folder=folder)
     if name is not EngineName.TORCH:
-        require("fast", purpose=f"The engine {name}", packages=ENGINES[name].packages)
+        require_engine(name)
         for part in parts_of(model):
             _use(part, name, threads=threads, folder=folder)
     return model

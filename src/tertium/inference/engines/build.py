@@ -79,7 +79,7 @@ def ensure(
         keep_float: for int8, leave so many layers in float, those that hurt most; by default
             take the export that is there, or leave none.
         threads: while it is made.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
 
     def usable(record: Record) -> bool:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tertium.encoders import StaticEncoder
-from tertium.errors import TertiumError
-from tertium.files import atomic_folder, check_new_folder
-from tertium.inference.engines import ENGINES, engine_name
+from tertium.files import atomic_folder
+from tertium.inference.engines import check_export, engine_name
 from tertium.inference.engines.attach import static_export
 from tertium.inference.engines.build import Export, ensure
 from tertium.inference.engines.parts import Model, parts_of
@@ -51,16 +50,10 @@ def export(
             :func:`tertium.load` finds them; for ``static`` the static model alone.
         keep_float: for int8, leave so many layers in float, those that hurt most.
         threads: while exporting (default: as many as torch has).
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     name = engine_name(engine)
-    if name in (EngineName.TORCH, EngineName.AUTO):
-        names = ", ".join(known for known in ENGINES if known is not EngineName.TORCH)
-        raise TertiumError(f"There is nothing to export for {name}. Name one of {names}.")
-    if keep_float is not None and (ENGINES[name].exact or name is EngineName.STATIC):
-        raise TertiumError(f"Only int8 leaves layers in float; {name} has no use for keep_float.")
-    if output is not None:
-        check_new_folder(Path(output))
+    check_export(name, output=output, keep_float=keep_float)
     if name is EngineName.STATIC:
         return [_static(model, output)]
     exports = []

@@ -47,7 +47,7 @@ def int8_plans(
         batches: what it is calibrated on.
         keep_float: so many inputs, those whose products hurt most, have no plan.
         threads: of the runtime.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
         before_measuring: is given all plans before products run in integers here.
     """
     ranges = calibrate(path, batches, threads=threads)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tertium.errors import TertiumError
 from tertium.files import sha256
@@ -78,7 +78,7 @@ def read_record(folder: Path, *, fingerprint: str) -> Record | None:
         if isinstance(content, dict) and content.get("format") != FORMAT:
             return None
         record = Record.model_validate(content)
-    except (ValueError, ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedExportError(f"{path} cannot be read") from error
     if record.fingerprint != fingerprint:
         raise DamagedExportError(f"{path} belongs to another model")

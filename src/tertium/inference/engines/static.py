@@ -42,7 +42,7 @@ def distil_static(
         dimensions: principal components to keep, at most as many as the encoder's vectors have.
         smoothing: how little frequent tokens count: the weight of a token of probability p is
             ``smoothing / (smoothing + p)``.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     vocabulary = encoder.tokenizer.get_vocab()
     special = set(encoder.tokenizer.all_special_ids)

@@ -71,7 +71,7 @@ def tune(
         seconds: for all measurements together.
         texts: what to measure with (default: everyday sentences).
         exact: leave out engines whose vectors differ by more than rounding.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
 
     Returns:
         All trials, the fastest first; those that came no further than the first round at the end.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError, require
+from tertium.files import new_matrix
 from tertium.inference.search.embed import embed_into, store_into
 from tertium.inference.search.hnsw import Graph, codes
 from tertium.inference.search.ids import check_ids, entries
@@ -50,7 +51,7 @@ class Addition:
         model: makes the vectors.
         ids: one for every text; None counts on from the texts that are there.
         vectors: what the model made of the texts, if that is there already.
-        progress: show bars; None only on a terminal.
+        progress: False for no progress on standard error.
     """
 
     texts: Iterable[str]
@@ -109,7 +110,7 @@ def _write_vectors(
     shape = (len(texts), manifest.model.dimension)
     exact = manifest.dtype is Dtype.FLOAT32
     path = segment / VECTORS if exact else segment.with_suffix(".float32.npy")
-    matrix: Matrix = np.lib.format.open_memmap(path, "w+", np.dtype(np.float32), shape)
+    matrix: Matrix = new_matrix(path, np.float32, shape)
     stored = (texts.entry(at).text for at in range(len(texts)))
     if addition.vectors is None:
         embed_into(matrix, addition.model, stored, total=len(texts), progress=addition.progress)
@@ -117,7 +118,7 @@ def _write_vectors(
         store_into(matrix, addition.model, stored, addition.vectors)
     matrix.flush()  # type: ignore[attr-defined]
     if not exact:
-        small = np.lib.format.open_memmap(segment / VECTORS, "w+", np.dtype(np.int8), shape)
+        small = new_matrix(segment / VECTORS, np.int8, shape)
         for start in range(0, len(matrix), _WINDOW):
             small[start : start + _WINDOW] = codes(matrix[start : start + _WINDOW])
         small.flush()

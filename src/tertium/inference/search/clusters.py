@@ -1,6 +1,5 @@
 """Groups of texts: communities around a text, or as many groups as are asked for."""
 
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.inference.search.embed import Source, distinct_rows
 from tertium.inference.search.method import check_threshold
 from tertium.inference.search.rows import Matrix, cosines, unit
+from tertium.progress import on_terminal
 
 __all__ = ["Cluster", "Clustering", "cluster"]
 
@@ -68,7 +68,7 @@ def cluster(
         min_size: communities of fewer texts are none.
         k: how many groups at most, instead of communities.
         seed: of the first centres, with ``k``.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     check_threshold(threshold)
     if min_size < 1:
@@ -108,7 +108,7 @@ def _communities(
         threshold=threshold,
         min_community_size=min_size,
         batch_size=max(1, min(1024, _HELD // len(vectors))),
-        show_progress_bar=_shown(progress=progress),
+        show_progress_bar=progress is not False and on_terminal(),
     )
     groups = [_ordered(vectors, rows, vectors[rows[0]], centre=rows[0]) for rows in found]
     return sorted(groups, key=lambda group: (-len(group.rows), group.centre))
@@ -139,7 +139,3 @@ def _ordered(
     order = np.lexsort((placed, -scores, placed != (-1 if centre is None else centre)))
     ranked = placed[order].tolist()
     return Cluster(ranked[0], tuple(ranked), tuple(scores[order].tolist()))
-
-
-def _shown(*, progress: bool | None) -> bool:
-    return sys.stderr.isatty() if progress is None else progress

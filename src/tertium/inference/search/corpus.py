@@ -9,11 +9,11 @@ from typing import IO, Any
 
 from tertium.data.problems import DataError, Problem
 from tertium.data.readers import iter_texts
-from tertium.data.tables import read_records
+from tertium.data.tables import no_formula, one_line, read_records
 from tertium.errors import TertiumError
-from tertium.files import atomic_path
+from tertium.files import atomic_path, check_ending
 
-__all__ = ["TABLES", "Write", "check_output", "iter_ids", "read_corpus", "table", "write_kept"]
+__all__ = ["TABLES", "Write", "iter_ids", "read_corpus", "table", "write_kept"]
 
 TABLES = (".tsv", ".csv", ".jsonl")
 
@@ -52,19 +52,25 @@ def iter_ids(path: Path, column: str) -> Iterator[str]:
         yield str(value)
 
 
-def check_output(output: Path, endings: Sequence[str] = TABLES) -> None:
-    """Raise unless the ending of ``output`` says a format that can be written."""
-    if output.suffix not in endings:
-        known = f"{', '.join(endings[:-1])} or {endings[-1]}"
-        raise TertiumError(f"{output}: this goes to {known} files.")
-
-
 @contextlib.contextmanager
-def table(output: Path, columns: Sequence[str]) -> Iterator[Write]:
-    """Write rows to a .tsv, .csv or .jsonl file, whole or not at all."""
-    check_output(output)
+def table(
+    output: Path, columns: Sequence[str], *, spreadsheet_safe: bool = False
+) -> Iterator[Write]:
+    """Write rows to a .tsv, .csv or .jsonl file, whole or not at all.
+
+    Args:
+        output: where to.
+        columns: their names.
+        spreadsheet_safe: let no text of a .tsv or .csv file begin as a formula does.
+    """
+    check_ending(output, TABLES)
+    ending = output.suffix.lower()
     with atomic_path(output) as temporary, _stream(temporary) as stream:
-        yield _WRITERS[output.suffix](stream, columns)
+        write = _WRITERS[ending](stream, columns)
+        if not spreadsheet_safe or ending == ".jsonl":
+            yield write
+        else:
+            yield lambda row: write([no_formula(v) if isinstance(v, str) else v for v in row])
 
 
 def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str | None) -> None:
@@ -78,16 +84,16 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
     """
     wanted = set(kept)
     with atomic_path(output) as temporary, _stream(temporary) as stream:
-        if output.suffix == ".txt":
+        if output.suffix.lower() == ".txt":
             texts = enumerate(iter_texts(source, column=column))
-            stream.writelines(_flat(text) + "\n" for row, text in texts if row in wanted)
+            stream.writelines(one_line(text) + "\n" for row, text in texts if row in wanted)
             return
         records = (record for row, record in enumerate(read_records(source)) if row in wanted)
-        if output.suffix == ".jsonl":
+        if output.suffix.lower() == ".jsonl":
             stream.writelines(_json(record.values) + "\n" for record in records)
             return
         columns = tuple(next(read_records(source)).values)
-        write = _WRITERS[output.suffix](stream, columns)
+        write = _WRITERS[output.suffix.lower()](stream, columns)
         for line, values in records:
             if values.keys() - set(columns):
                 extra = ", ".join(sorted(values.keys() - set(columns)))
@@ -100,7 +106,7 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
 
 def _tsv(stream: IO[str], columns: Sequence[str]) -> Write:
     stream.write("\t".join(columns) + "\n")
-    return lambda row: stream.write("\t".join(_flat(_shown(value)) for value in row) + "\n")
+    return lambda row: stream.write("\t".join(one_line(_shown(value)) for value in row) + "\n")
 
 
 def _csv(stream: IO[str], columns: Sequence[str]) -> Write:
@@ -130,8 +136,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6f}"
     return value if isinstance(value, str) else _json(value)
-
-
-def _flat(text: str) -> str:
-    """Tabs and line breaks cannot stand in a field: white space there becomes one space."""
-    return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text

@@ -79,7 +79,7 @@ def dedupe(
         threshold: least cosine of two texts that are near.
         method: ``exact`` compares with every kept text; ``hnsw`` takes less than quadratic time,
             and may overlook a near one; ``auto`` is exact up to 1,000,000 texts.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     check_threshold(threshold)
     found = distinct(texts)

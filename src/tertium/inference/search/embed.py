@@ -84,7 +84,7 @@ def distinct_rows(
         texts: all texts.
         source: a model, which then reads these texts only, or the vectors of all texts.
         rows: which texts, in ascending order.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     if not isinstance(source, np.ndarray):
         chosen = texts if len(rows) == len(texts) else [texts[row] for row in rows]

@@ -3,13 +3,9 @@
 import hashlib
 from typing import Any
 
-import torch
 from pydantic import BaseModel, ConfigDict
 
-from tertium.encoders.hashing import hash_weights
 from tertium.errors import TertiumError
-from tertium.inference.ensemble import Ensemble
-from tertium.inference.pair import PairScorer
 from tertium.types import Embedder
 
 __all__ = ["Identity", "check_identity", "identify"]
@@ -61,6 +57,12 @@ def check_identity(model: Embedder, known: Identity, *, index: object) -> None:
 
 
 def _hash_model(model: Any, found: "hashlib._Hash") -> None:
+    from torch.nn import Module
+
+    from tertium.encoders.hashing import hash_weights
+    from tertium.inference.ensemble import Ensemble
+    from tertium.inference.pair import PairScorer
+
     if isinstance(model, PairScorer):
         return _hash_model(model.encoder, found)
     if isinstance(model, Ensemble):
@@ -70,7 +72,7 @@ def _hash_model(model: Any, found: "hashlib._Hash") -> None:
         return None
     found.update(f"{model.pooling}\n{model.dimension}\n".encode())
     inside = getattr(model, "model", None)
-    if isinstance(inside, torch.nn.Module):
+    if isinstance(inside, Module):
         return hash_weights(inside, found)
     found.update(str(getattr(model, "fingerprint", f"name {model.name}")).encode())
     return None

@@ -79,7 +79,7 @@ class TextIndex:
             dtype: ``int8`` stores vectors in a quarter of the space, and a little less exactly.
             vectors: what the model made of the texts, row i of text i, to save encoding; a few are
                 made again and compared.
-            progress: show bars; by default on a terminal.
+            progress: False for no progress on standard error.
         """
         path = Path(folder)
         addition = Addition(texts, model, ids, vectors, progress)
@@ -174,7 +174,7 @@ class TextIndex:
             queries: any texts.
             k: how many; all of them where there are fewer.
             threshold: leave out what has a smaller cosine.
-            progress: show a bar; by default on a terminal.
+            progress: False for no progress on standard error.
         """
         if threshold is not None:
             check_threshold(threshold)

@@ -9,10 +9,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.files import check_new_folder
+from tertium.files import check_new_folder, report_full_disk
 from tertium.inference.search.manifest import MANIFEST, IndexManifest, read_index_manifest
 
-__all__ = ["clean", "new_index", "writing"]
+__all__ = ["check_new_index", "clean", "new_index", "writing"]
 
 LOCK = ".lock"
 _OURS = (LOCK, f".{MANIFEST}.*", "segment-*", "graph-*")
@@ -29,7 +29,8 @@ def writing(folder: Path) -> Iterator[IndexManifest]:
     with _locked(folder):
         clean(folder, read_index_manifest(folder))
         try:
-            yield read_index_manifest(folder)
+            with report_full_disk(folder):
+                yield read_index_manifest(folder)
         finally:
             clean(folder, read_index_manifest(folder))
 
@@ -37,13 +38,14 @@ def writing(folder: Path) -> Iterator[IndexManifest]:
 @contextlib.contextmanager
 def new_index(folder: Path) -> Iterator[None]:
     """Have a new index folder to oneself; it goes again if no index comes to be there."""
-    _check_new(folder)
+    check_new_index(folder)
     existed = folder.exists()
     with _locked(folder):
-        _check_new(folder)  # another process may have been faster
+        check_new_index(folder)  # another process may have been faster
         clean(folder, None)
         try:
-            yield
+            with report_full_disk(folder):
+                yield
         finally:
             if (folder / MANIFEST).exists():
                 clean(folder, read_index_manifest(folder))
@@ -67,7 +69,7 @@ def clean(folder: Path, manifest: IndexManifest | None) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _check_new(folder: Path) -> None:
+def check_new_index(folder: Path) -> None:
     """Raise unless the folder is new, empty, or holds only what a killed build has left."""
     if (folder / MANIFEST).exists():
         raise TertiumError(

@@ -4,8 +4,9 @@ import json
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, sha256, sync
@@ -52,16 +53,16 @@ class FileRecord(_Frozen):
 class SegmentRecord(_Frozen):
     """Some texts with their ids and vectors, in a folder of that name."""
 
-    name: str
-    count: int
-    files: dict[str, FileRecord]
+    name: str = Field(pattern=r"^segment-\d+$")  # never a path to somewhere else
+    count: int = Field(ge=0)
+    files: dict[Annotated[str, Field(pattern=r"^\w+\.\w+$")], FileRecord]
 
 
 class GraphRecord(_Frozen):
     """A graph over the first ``count`` texts."""
 
-    name: str
-    count: int
+    name: str = Field(pattern=r"^graph-\d+\.usearch$")
+    count: int = Field(ge=0)
     file: FileRecord
 
 
@@ -119,7 +120,7 @@ def read_index_manifest(folder: Path) -> IndexManifest:
         fields = json.loads(content)
         newer = fields.get("format", 0) > FORMAT
         found = None if newer else IndexManifest.model_validate(fields)
-    except (ValueError, AttributeError, TypeError, ValidationError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise TertiumError(
             f"{path} is damaged. Restore it from a copy, or build the index again."
         ) from error

@@ -78,7 +78,7 @@ def mine(
         limit: at most so many pairs, the best (default: all).
         method: ``exact`` looks at every pair; ``hnsw`` takes less than quadratic time, and may
             overlook some; ``auto`` is exact up to 1,000,000 texts. Scores are exact either way.
-        progress: show a bar; by default on a terminal.
+        progress: False for no progress on standard error.
     """
     check_threshold(threshold)
     if top_k < 1 or (limit is not None and limit < 1):

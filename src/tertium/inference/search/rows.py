@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from tertium.encoders.encoder import valid_text
 from tertium.errors import TertiumError
-from tertium.files import existing_file
 from tertium.inference.bulk.read import iter_texts
 from tertium.inference.bulk.read import read_vectors as read_shards
+from tertium.inference.formats import check_stored_vectors
 
 __all__ = ["Matrix", "Positions", "Rows", "Scores", "read_vectors", "unit"]
 
@@ -125,13 +125,9 @@ def _check_texts(folder: Path, texts: Iterable[str]) -> None:
 
 
 def _read_file(path: Path) -> NDArray[Any]:
-    if path.suffix != ".npy":
-        raise TertiumError(
-            f"{path}: vectors are read from .npy files and from folders, as tertium encode writes "
-            "them."
-        )
+    check_stored_vectors(path)
     try:
-        found: NDArray[Any] = np.load(existing_file(path), mmap_mode="r", allow_pickle=False)
+        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise TertiumError(f"{path} is no readable .npy file ({error}). Encode again.") from error
     if found.ndim != 2 or found.dtype.kind not in "fi":

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
+from tertium.files import new_matrix
 from tertium.inference.search.manifest import SegmentRecord, record_file
 
 __all__ = [
@@ -43,9 +44,12 @@ class StoredTexts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.offsets: NDArray[np.int64] = self._load(OFFSETS)
-        self.ids: NDArray[np.uint64] = self._load(IDS)
-        self._bytes = np.memmap(folder / TEXTS, np.uint8, "r")
+        self.offsets: NDArray[np.int64] = self._load(OFFSETS, ndim=1, dtypes=(np.int64,))
+        self.ids: NDArray[np.uint64] = self._load(IDS, ndim=1, dtypes=(np.uint64,))
+        try:
+            self._bytes = np.memmap(folder / TEXTS, np.uint8, "r")
+        except ValueError as error:
+            raise damaged(folder / TEXTS, str(error)) from error
         if len(self.ids) != len(self):
             raise damaged(folder, "its files do not agree on the number of texts")
 
@@ -61,11 +65,17 @@ class StoredTexts:
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(self._folder / TEXTS, f"text {at + 1} cannot be read") from error
 
-    def _load(self, name: str) -> NDArray[Any]:
+    def _load(self, name: str, *, ndim: int, dtypes: tuple[type, ...]) -> NDArray[Any]:
+        path = self._folder / name
         try:
-            return np.load(self._folder / name, mmap_mode="r")  # type: ignore[no-any-return]
-        except (ValueError, EOFError) as error:
-            raise damaged(self._folder / name, str(error)) from error
+            array = np.load(path, mmap_mode="r")
+        except OSError:
+            raise
+        except Exception as error:  # numpy reads the header as Python does: errors of many kinds
+            raise damaged(path, f"{type(error).__name__}: {error}") from error
+        if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype not in dtypes:
+            raise damaged(path, "it does not hold such an array")
+        return array
 
 
 class Segment(StoredTexts):
@@ -73,7 +83,7 @@ class Segment(StoredTexts):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.vectors: NDArray[Any] = self._load(VECTORS)
+        self.vectors: NDArray[Any] = self._load(VECTORS, ndim=2, dtypes=(np.float32, np.int8))
         if len(self.vectors) != len(self):
             raise damaged(folder, "its files do not agree on the number of texts")
 
@@ -126,7 +136,7 @@ def merge_segments(folder: Path, parts: Sequence[Path]) -> SegmentRecord:
     np.save(folder / IDS, np.concatenate([segment.ids for segment in segments]))
     first = segments[0].vectors
     shape = (sum(map(len, segments)), first.shape[1])
-    matrix = np.lib.format.open_memmap(folder / VECTORS, "w+", first.dtype, shape)
+    matrix = new_matrix(folder / VECTORS, first.dtype, shape)
     at = 0
     for segment in segments:
         for start in range(0, len(segment), _COPIED):

@@ -1,0 +1,24 @@
+"""Names of a package that are imported on first use, so that its light modules stay light."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy"]
+
+
+def lazy(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """A ``__getattr__`` for ``package``.
+
+    Args:
+        package: its name.
+        modules: its modules, and the names that each of them defines.
+    """
+    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
+
+    def __getattr__(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return __getattr__
