@@ -8,7 +8,7 @@ COMPILE := -@$(BIN)/python -m compileall -qq -j 0 .venv/lib
 export TERTIUM_DATA ?= $(abspath $(wildcard ../shared/data))
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all attack lint bench clean
 
 demo: .venv/core.done
 	$(BIN)/python examples/tour.py
@@ -19,6 +19,10 @@ test: .venv/dev.done
 
 test-all: .venv/dev.done
 	$(PYTEST)
+
+# One process for each file, so that each starts its servers once.
+attack: .venv/dev.done
+	$(PYTEST) --dist loadfile -m attack
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .
@@ -42,6 +46,8 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/serve_profile.py
 	$(BIN)/python benchmarks/serve_soak.py
+	$(BIN)/python benchmarks/serve_chaos.py
+	$(BIN)/python benchmarks/serve_sizing.py
 	$(BIN)/python benchmarks/simulate_shards.py --update-docs
 
 clean:

@@ -1,6 +1,7 @@
 """What the benchmarks of the server share: servers as processes, and wrk."""
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
@@ -8,11 +9,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 HERE = Path(__file__).parent
@@ -110,3 +113,52 @@ def bodies(texts: Sequence[str], size: int) -> Iterator[Path]:
             file.write(json.dumps({"input": part[0] if size == 1 else part}) + "\n")
         file.flush()
         yield Path(file.name)
+
+
+def outcome(url: str, path: str, asked: object) -> tuple[str, float]:
+    """The status of an answer, or ``lost`` if none came to its end, and the seconds it took."""
+    start = time.monotonic()
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
+    with contextlib.closing(connection):
+        try:
+            kind = {"Content-Type": "application/json"}
+            connection.request("POST", path, json.dumps(asked), kind)
+            answer = connection.getresponse()
+            answer.read()
+            status = str(answer.status)
+        except (OSError, http.client.HTTPException):
+            status = "lost"
+    return status, time.monotonic() - start
+
+
+def watch(process: int, sizes: list[tuple[float, float]], stop: threading.Event) -> None:
+    """Note the memory of a process and all that it has started, every second."""
+    start = time.monotonic()
+    while not stop.wait(1):
+        sizes.append((time.monotonic() - start, sum(map(memory, family(process)))))
+
+
+def family(process: int) -> list[int]:
+    """A process and those that it, or one of them, has started."""
+    return [process, *(below for child in children(process) for below in family(child))]
+
+
+def workers(process: int) -> list[int]:
+    """Processes of a server that hold the models: forked from one that has imported everything."""
+    return [worker for child in children(process) for worker in children(child)]
+
+
+def children(process: int) -> list[int]:
+    """Processes that it has started."""
+    with contextlib.suppress(OSError):
+        found = Path(f"/proc/{process}/task/{process}/children").read_text()
+        return [int(child) for child in found.split()]
+    return []
+
+
+def memory(process: int) -> float:
+    """Megabytes that it holds, those that it shares with others divided among them."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return 0.0  # it has ended

@@ -7,12 +7,10 @@ python benchmarks/serve_soak.py --seconds 20   # to see that it runs
 import argparse
 import os
 import threading
-import time
-from pathlib import Path
 
 from common import publish
 from encode import real_texts
-from serve_common import bodies, ours, wrk
+from serve_common import bodies, ours, watch, wrk
 
 GROWTH = 0.05  # of the size after the first fifth; more is a leak
 
@@ -46,27 +44,6 @@ def main() -> None:
     publish("serve_soak", title, ["second", "MB, server and workers"], rows)
     if last > (1 + GROWTH) * first or load.broken:
         raise SystemExit("memory grows, or answers were lost")
-
-
-def watch(process: int, sizes: list[tuple[float, float]], stop: threading.Event) -> None:
-    """Note the size of a process and its children every second."""
-    start = time.monotonic()
-    while not stop.wait(1):
-        family = [process, *children(process)]
-        sizes.append((time.monotonic() - start, sum(map(resident, family))))
-
-
-def children(process: int) -> list[int]:
-    """Processes that it has started, and those that these have."""
-    found = Path(f"/proc/{process}/task/{process}/children").read_text()
-    own = [int(child) for child in found.split()]
-    return [*own, *(further for child in own for further in children(child))]
-
-
-def resident(process: int) -> float:
-    """Megabytes that it holds."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return int(next(x for x in lines if x.startswith("VmRSS")).split()[1]) / 1024
 
 
 if __name__ == "__main__":

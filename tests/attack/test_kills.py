@@ -180,13 +180,13 @@ def test_an_index_that_is_spoilt_costs_the_search_alone(
     until(found)
 
 
-def test_told_to_stop_under_load_it_answers_what_it_accepted(index: Path) -> None:
+def test_told_to_stop_under_load_it_answers_what_it_accepted() -> None:
     with started(model="slow:0.02", workers=2, queue_requests=16, deadline=600) as site:
         with Load(site, clients=24) as load:
             site.process.send_signal(signal.SIGTERM)
             assert site.process.wait(PATIENCE) == 0
         last = site.log.read_text().splitlines()[-1]
-    print(load.found)
-    answered = sum(n for name, n in load.found.items() if name.startswith("200"))
+    answered = load.found["200"]
     assert last.endswith(f"stopped: {answered} accepted, {answered} answered"), last
-    assert set(load.found) <= {"200", "429 queue_full", "503 stopping", "refused", "lost"}
+    # A connection on which no request had been read yet may be closed without an answer.
+    assert set(load.found) <= {"200", "429 queue_full", "refused", "lost"}

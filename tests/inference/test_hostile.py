@@ -23,6 +23,7 @@ from tertium.inference.bulk.fingerprint import model_fingerprint
 from tertium.manifest import FILE_NAME
 from tests.inference.test_conditional import scorer_of
 
+pytestmark = pytest.mark.attack
 NESTED = b"[" * 100_000
 
 

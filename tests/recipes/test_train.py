@@ -298,6 +298,7 @@ def test_a_folder_that_holds_a_run(tiny_bert: Path, pairs: Path, tmp_path: Path)
     assert files(tmp_path / "model") == before
 
 
+@pytest.mark.attack
 def test_a_second_run_into_the_folder_is_refused_and_names_the_first(
     tiny_bert: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

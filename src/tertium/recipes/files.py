@@ -140,7 +140,10 @@ def read_yaml(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_bytes())
     except _NO_YAML as error:
-        raise RecipeError(f"{path} is not YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise RecipeError(f"{path}{place} is not YAML: {reason}.") from error
 
 
 def _load(path: Path, *, below: tuple[Path, ...] = ()) -> dict[str, Any]:

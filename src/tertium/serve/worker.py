@@ -202,7 +202,8 @@ class Worker:
         if isinstance(error, Refusal):
             told |= {"status": error.status, "code": error.code, "message": str(error)}
         else:
-            sys.stderr.write(f"tertium.serve: {where(error)}\n")
+            with contextlib.suppress(OSError):  # the log may be on a full disk
+                sys.stderr.write(f"tertium.serve: {where(error)}\n")
             status, code = (
                 (503, "unavailable") if isinstance(error, TertiumError) else (500, "failed")
             )

@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import ROOT
 
 pytestmark = [
+    pytest.mark.attack,
     pytest.mark.integration,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials fork"),
 ]

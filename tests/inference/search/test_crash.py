@@ -14,6 +14,7 @@ from tertium.inference.search import TextIndex, append, manifest
 from tests.fakes import HashEncoder
 from tests.inference.search import children
 
+pytestmark = pytest.mark.attack
 # Children are forked from a process that has imported everything: quick, and free of our threads.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.inference.search.children"])
