@@ -1,36 +1,44 @@
 # The first `make demo` or `make test` sets everything up in .venv; later ones start at once.
+# Another Python goes beside it: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+LOWEST := .venv-lowest
+BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Faster than pip's own, which compiles in one process; some packages hold files that do not compile.
-COMPILE := -@$(BIN)/python -m compileall -qq -j 0 .venv/lib
+COMPILE := -@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 # The benchmark sets, which tests and benchmarks read if they are there.
 export TERTIUM_DATA ?= $(abspath $(wildcard ../shared/data))
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
-.PHONY: demo test test-all attack lint bench clean
+.PHONY: demo test test-all attack test-lowest lint bench clean
 
-demo: .venv/core.done
+demo: $(VENV)/core.done
 	$(BIN)/python examples/tour.py
 
-test: .venv/dev.done
+test: $(VENV)/dev.done
 	@$(BIN)/python -m compileall -q src tests  # many tests start processes
 	$(PYTEST) -m "not long"
 
-test-all: .venv/dev.done
+test-all: $(VENV)/dev.done
 	$(PYTEST)
 
 # One process for each file, so that each starts its servers once.
-attack: .venv/dev.done
+attack: $(VENV)/dev.done
 	$(PYTEST) --dist loadfile -m attack
 
-lint: .venv/dev.done
+# Old versions warn of what their successors removed: that is no mistake of ours.
+test-lowest: $(LOWEST)/done
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --numprocesses auto --dist worksteal \
+		-W ignore::DeprecationWarning -W ignore::FutureWarning -m "not data and not slow and not long"
+
+lint: $(VENV)/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/dev.done
+bench: $(VENV)/dev.done
 	$(BIN)/python benchmarks/evaluate_sts.py
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/memory.py
@@ -51,20 +59,29 @@ bench: .venv/dev.done
 	$(BIN)/python benchmarks/simulate_shards.py --update-docs
 
 clean:
-	rm -rf .venv
+	rm -rf $(VENV) $(LOWEST)
 
-.venv/bin/python:
-	@echo "tertium: creating .venv"
-	$(PYTHON) -m venv .venv
+$(VENV)/bin/python:
+	@echo "tertium: creating $(VENV)"
+	$(PYTHON) -m venv $(VENV)
 
-.venv/core.done: pyproject.toml constraints.txt | .venv/bin/python
+$(VENV)/core.done: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "tertium: installing (about a minute the first time)"
 	$(INSTALL) --editable .
 	$(COMPILE)
 	@touch $@
 
-.venv/dev.done: pyproject.toml constraints.txt | .venv/bin/python
+$(VENV)/dev.done: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "tertium: installing with test tools (about two minutes the first time)"
 	$(INSTALL) --editable '.[dev]'
 	$(COMPILE)
-	@touch $@ .venv/core.done
+	@touch $@ $(VENV)/core.done
+
+$(LOWEST)/done: pyproject.toml tools/lowest.py
+	@echo "tertium: installing the oldest versions that pyproject.toml allows (several GB)"
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check packaging
+	$(LOWEST)/bin/python tools/lowest.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(LOWEST)/lowest.txt --editable '.[dev]'
+	@touch $@

@@ -101,7 +101,10 @@ def test_conditions_are_left_out_by_a_model_that_takes_none(
     ("arguments", "said"),
     [
         (["encode", "texts.txt", "-o", "out.npy", "--workers", "2"], "--workers is for an output"),
-        (["score", "p.tsv", "-o", "out.tsv", "--shard-rows", "2"], "--shard-rows is for an output"),
+        (
+            ["score", "texts.txt", "-o", "out.tsv", "--shard-rows", "2"],
+            "--shard-rows is for an output",
+        ),
         (
             ["encode", "texts.txt", "-o", "out/", "--on-error", "skip"],
             "Known: fail, skip-and-log",

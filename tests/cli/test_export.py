@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +6,7 @@ import pytest
 
 import tertium
 from tests.cli.conftest import Run
-from tests.cli.test_process import BLOCKED
+from tests.cli.test_process import BLOCKED, start
 from tests.fakes import tiny_model
 
 pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
@@ -115,7 +113,5 @@ def test_an_engine_needs_no_network(run: Run, model: Path) -> None:
         pytest.skip(made.err.strip())
     assert made.code == 0, made.err
     command = ("compare", "a", "b", "--model", str(model), "--engine", engine, "--json")
-    ran = subprocess.run(
-        [sys.executable, "-c", BLOCKED, *command], capture_output=True, text=True, timeout=120
-    )
+    ran = start("-c", BLOCKED, *command)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -155,8 +155,9 @@ def test_dedupe_says_what_went_and_why(run: Run, tiny_bert: Path, texts: Path) -
     assert ran.code == 0 and "1 the same" in ran.err
 
 
-def test_exact_only_loads_no_model(run: Run, texts: Path) -> None:
-    ran = run("dedupe", texts, "-o", "clean.txt", "--exact-only", "-m", "./nothing", "--json")
+def test_exact_only_loads_no_model(run: Run, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tertium.inference.loading.load_embedder", None)
+    ran = run("dedupe", texts, "-o", "clean.txt", "--exact-only", "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert (found["kept"], found["threshold"], found["method"]) == (5, None, None)
@@ -241,16 +242,16 @@ def test_vectors_of_other_texts_are_refused(
         ("index search full a --threshold 7", "from -1 to 1, not 7"),
         ("index search full --queries texts.tsv -o texts.tsv", "texts.tsv is named twice"),
         ("mine texts.tsv -o texts.tsv", "texts.tsv is named twice"),
-        ("mine texts.txt -o texts.txt/out.tsv -m ./nothing", "cannot be written"),
+        ("mine texts.txt -o texts.txt/out.tsv", "cannot be written"),
         ("mine full -o out.tsv", "full: is a folder, not a file"),
         ("mine pipe.txt -o out.tsv", "pipe.txt is a pipe or a device"),
         ("dedupe texts.txt -o ./texts.txt", "texts.txt is named twice"),
         ("dedupe texts.txt -o out.tsv --report out.tsv", "out.tsv is named twice"),
-        ("dedupe texts.txt -o out.tsv --report texts.tsv/r.tsv -m ./nothing", "cannot be written"),
+        ("dedupe texts.txt -o out.tsv --report texts.tsv/r.tsv", "cannot be written"),
         ("cluster texts.tsv -o texts.tsv", "texts.tsv is named twice"),
-        ("cluster texts.txt -o texts.txt/out.tsv -m ./nothing", "cannot be written"),
+        ("cluster texts.txt -o texts.txt/out.tsv", "cannot be written"),
         ("score texts.tsv -o texts.tsv", "texts.tsv is named twice"),
-        ("score texts.tsv -o texts.txt/out.tsv -m ./nothing", "cannot be written"),
+        ("score texts.tsv -o texts.txt/out.tsv", "cannot be written"),
         ("encode in.parquet -o in.parquet", "in.parquet is named twice"),
         ("index stats nothing", "nothing holds no index"),
         ("mine texts.txt -o out.txt", "out.txt: this goes to"),
@@ -279,6 +280,7 @@ def test_mistakes_leave_nothing_behind(run: Run, tiny_bert: Path, command: str, 
     np.save("wide.npy", np.ones((3, 4)))
     np.save("six.npy", np.ones((6, 4)))
     os.mkfifo("pipe.txt")
+    Path("in.parquet").touch()
     before = [Path(name).read_bytes() for name in ("texts.txt", "texts.tsv")]
     Path("full").mkdir()
     Path("full/mine.txt").write_text("x")

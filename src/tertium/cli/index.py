@@ -15,7 +15,7 @@ __all__ = ["add", "app", "build", "search", "stats"]
 
 app = typer.Typer(help="Search many texts by meaning.", no_args_is_help=True)
 
-_FOLDER = typer.Argument(help="Folder of the index.", callback=checks.index)
+_FOLDER = typer.Argument(help="Folder of the index.")
 _OWN = typer.Option(
     *(None, "--model", "-m"),
     help="The model that built the index (default: loaded by its name).",
@@ -149,6 +149,7 @@ def stats(
 
     Example: tertium index stats my-index
     """
+    checks.index(index)
     from tertium.inference.search import TextIndex
 
     opened = TextIndex.open(index)
@@ -188,6 +189,7 @@ def _given(
 
 
 def _open(index: Path, model: str | None, engine: str) -> "TextIndex":
+    checks.index(index)
     from tertium.inference.loading import load_embedder
     from tertium.inference.search import TextIndex
 

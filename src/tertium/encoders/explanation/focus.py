@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 import torch
 from jaxtyping import Float
@@ -21,7 +21,6 @@ __all__ = ["Focus", "focus"]
 _MARKED = 5  # one word in so many is marked
 
 
-@runtime_checkable
 class _Reallocates(Protocol):
     """A head that reallocates attention: which, and how sharply."""
 
@@ -121,7 +120,8 @@ def focus(
             f"{encoder.name} reads sentences and condition apart, so that none attends to the "
             "other. Take a model with head cross, seaver or bi."
         )
-    reallocating = head if isinstance(head, _Reallocates) else None
+    # An isinstance check would overlook the submodules of a module since Python 3.12.
+    reallocating = cast(_Reallocates, head) if hasattr(head, "augmentation") else None
     found = _read(encoder, triple, together, reallocating)
     attention, alone = found.attention, found.alone
     if baseline is not None:
