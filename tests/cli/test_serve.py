@@ -61,6 +61,7 @@ def test_every_setting_has_its_flag_and_its_default_in_the_help() -> None:
         flag = f"--{plural.get(name, name).replace('_', '-')} "
         [line] = [line for line in lines if line.startswith(f"│ {flag}")]
         if isinstance(field.default, int | float) and not isinstance(field.default, bool):
-            mebibytes = f"{field.default / 2**20:g} MiB"
-            shown = mebibytes if name.endswith("bytes") else f"{field.default:g}"
+            kibibytes, mebibytes = field.default / 2**10, field.default / 2**20
+            size = f"{mebibytes:g} MiB" if mebibytes >= 1 else f"{kibibytes:g} KiB"
+            shown = size if name.endswith("bytes") else f"{field.default:g}"
             assert f"(default: {shown})" in line

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tertium.recipes.schema import DataSpec
+if TYPE_CHECKING:
+    from tertium.recipes.schema import DataSpec
 
 __all__ = ["Amount"]
 
@@ -35,7 +36,7 @@ class Amount:
     short: bool
 
     @classmethod
-    def count(cls, spec: DataSpec, sources: Sequence[int], *, kept: int) -> "Amount":
+    def count(cls, spec: "DataSpec", sources: Sequence[int], *, kept: int) -> "Amount":
         """Compare what was found with what the recipe asks for.
 
         Args:
