@@ -75,12 +75,16 @@ def read_recipe(
     for override in overrides:
         _override(content, override)
     if seed is not None:
-        for stage in content.get("stages") or []:
-            if isinstance(stage, dict):
+        stages = content.get("stages")
+        for stage in stages if isinstance(stages, list) else []:
+            settings = stage.get("train") or {} if isinstance(stage, dict) else None
+            if isinstance(settings, dict):  # the check below says what else is wrong
                 own = seed + (stage.get("tower") == "second")  # or both towers would be one
-                stage["train"] = {**(stage.get("train") or {}), "seed": own}
+                stage["train"] = {**settings, "seed": own}
     try:
         return Recipe.model_validate(content), content
+    except UnicodeEncodeError as error:
+        raise RecipeError(f"The recipe '{name}' names a setting that is no text.") from error
     except ValidationError as error:
         # A list whose items are all wrong is reported as too short as well: that is no news.
         errors = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
@@ -141,7 +145,7 @@ def _merge(base: Any, change: Any) -> Any:
 def _is_stages(value: Any) -> bool:
     return (
         isinstance(value, list)
-        and all(isinstance(v, dict) and "name" in v for v in value)
+        and all(isinstance(v, dict) and isinstance(v.get("name"), str) for v in value)
         and any(_STAGE_PARTS & v.keys() for v in value)
     )
 
