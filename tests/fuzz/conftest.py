@@ -11,7 +11,7 @@ CORPUS = Path(__file__).parent / "corpus"
 QUICK = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-LONG = settings(QUICK, max_examples=2500)
+LONG = settings(QUICK, max_examples=1500)
 
 EFFORTS = [pytest.param(QUICK, id="quick"), pytest.param(LONG, id="long", marks=pytest.mark.long)]
 

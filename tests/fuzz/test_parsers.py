@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,7 @@ def test_overrides(effort: settings) -> None:
 
 @pytest.mark.parametrize("file", kept("recipes"), ids=lambda file: file.name)
 def test_kept_recipes(file: Path) -> None:
-    for parse in (read_recipe, read_sweep):
+    for parse in (read_recipe, partial(read_recipe, seed=1), read_sweep):
         with pytest.raises(TertiumError):
             parse(str(file))
 
@@ -306,6 +307,14 @@ def test_manifests_of_an_index(effort: settings, index: Path, tmp_path: Path) ->
         refused_or_read(lambda: search(folder))
 
     fuzz(effort, any_manifest)
+
+
+def test_an_index_without_segments(index: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(index, tmp_path / "index")
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "segments": []}))
+    with pytest.raises(TertiumError, match="names no segments"):
+        search(folder)
 
 
 @pytest.mark.parametrize("effort", EFFORTS)

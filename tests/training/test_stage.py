@@ -154,6 +154,7 @@ def test_a_log_file_gets_lines_with_step_loss_and_time_left(
 ) -> None:
     monkeypatch.setattr("tertium.progress._LINE_SECONDS", 0.0)
     monkeypatch.setattr("tertium.progress._DELAY", 0.0)
+    monkeypatch.setattr("tertium.progress.Lines._open", [])  # another test may have left a bar
     module = toy_module(tiny_bert)
     schedule = Schedule(max_steps=3, batch_size=8, checkpoint_every=1)
     train_stage(module, toy_examples(), schedule, tmp_path / "0-own")

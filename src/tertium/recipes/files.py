@@ -100,14 +100,18 @@ def read_recipe(
     """
     content = read_content(name, overrides=overrides)
     if seed is not None:
-        for stage in content.get("stages") or []:
-            if isinstance(stage, dict):
+        stages = content.get("stages")
+        for stage in stages if isinstance(stages, list) else []:
+            settings = stage.get("train") or {} if isinstance(stage, dict) else None
+            if isinstance(settings, dict):  # the check below says what else is wrong
                 own = seed + (stage.get("tower") == "second")  # or both towers would be one
-                stage["train"] = {**(stage.get("train") or {}), "seed": own}
+                stage["train"] = {**settings, "seed": own}
     from tertium.recipes.schema import Recipe
 
     try:
         return Recipe.model_validate(content), content
+    except UnicodeEncodeError as error:
+        raise RecipeError(f"The recipe '{name}' names a setting that is no text.") from error
     except ValidationError as error:
         # A list whose items are all wrong is reported as too short as well: that is no news.
         errors = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
@@ -182,8 +186,11 @@ def _merge_stages(base: Any, change: Any) -> Any:
 
 
 def _are_named(stages: Any) -> bool:
-    named = (isinstance(stage, dict) and "name" in stage for stage in stages or ())
-    return isinstance(stages, list) and bool(stages) and all(named)
+    return (
+        isinstance(stages, list)
+        and bool(stages)
+        and all(isinstance(stage, dict) and isinstance(stage.get("name"), str) for stage in stages)
+    )
 
 
 def _override(content: dict[str, Any], override: str) -> None:

@@ -159,6 +159,8 @@ def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
     path = resolve_sweep(name)
     try:
         found = Sweep.model_validate(read_yaml(path))
+    except UnicodeEncodeError as error:
+        raise RecipeError(f"The sweep '{name}' names a setting that is no text.") from error
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'sweep'}: {e['msg'].removeprefix('Value error, ')}"

@@ -23,6 +23,7 @@ __all__ = [
     "Entry",
     "Segment",
     "StoredTexts",
+    "damaged",
     "merge_segments",
     "record_segment",
     "write_texts",

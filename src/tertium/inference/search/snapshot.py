@@ -10,7 +10,7 @@ from tertium.inference.search.exact import Found, nearest, ranked
 from tertium.inference.search.hnsw import Graph
 from tertium.inference.search.manifest import IndexManifest, check_files, read_index_manifest
 from tertium.inference.search.rows import Matrix, Rows
-from tertium.inference.search.segments import Entry, Segment
+from tertium.inference.search.segments import Entry, Segment, damaged
 
 __all__ = ["Snapshot", "open_snapshot"]
 
@@ -23,14 +23,13 @@ class Snapshot:
     def __init__(self, folder: Path, manifest: IndexManifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        if not manifest.segments:
+            raise damaged(folder, "its manifest names no segments")
         self.segments = [Segment(folder / record.name) for record in manifest.segments]
         self.rows = Rows([segment.vectors for segment in self.segments], normalised=True)
         self._starts = np.cumsum([0, *map(len, self.segments)])
         if len(self.rows) != manifest.count or self.rows.dimension != manifest.model.dimension:
-            raise TertiumError(
-                f"{folder} is damaged: its segments do not hold what its manifest says. Restore it "
-                "from a copy, or build the index again."
-            )
+            raise damaged(folder, "its segments do not hold what its manifest says")
         record = manifest.graph
         self._covered = 0 if record is None else record.count
         self._graph = (
