@@ -42,8 +42,13 @@ def site(index: Path) -> Iterator[Site]:
         index_retry=0.2,
         queue_requests=32,
     ) as found:
-        until(lambda: len(found.workers()) == 2)
         yield found
+
+
+@pytest.fixture(autouse=True)
+def _complete(site: Site) -> None:
+    """Whatever the test before has killed is there again."""
+    until(lambda: counted(site, "tertium_workers_ready") == 2)
 
 
 class Load:
@@ -117,7 +122,6 @@ def test_all_workers_killed_at_once_cost_nobody_an_answer(site: Site) -> None:
 
 
 def test_a_stopped_worker_is_replaced_and_costs_nobody_an_answer(site: Site) -> None:
-    until(lambda: counted(site, "tertium_workers_ready") == 2)
     with Load(site) as load:
         stopped = min(site.workers())
         os.kill(stopped, signal.SIGSTOP)
