@@ -16,8 +16,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tertium.data.check import check_file
 from tertium.data.csts import _read_archive
-from tertium.data.readers import KINDS, check_file, detect_kind, iter_texts
+from tertium.data.readers import KINDS, detect_kind, iter_texts
 from tertium.data.senteval import parse_sick, parse_sts, parse_stsb
 from tertium.data.tables import FORMATS, read_records
 from tertium.errors import TertiumError
