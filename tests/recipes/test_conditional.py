@@ -68,7 +68,7 @@ def material_of(folder: Path, model: Path, **parts: Any) -> TripleData:
 # the recipes that come with tertium
 
 
-def tiny_overrides(name: str, tiny: Path) -> list[str]:
+def tiny_overrides(name: str, tiny: Path | str) -> list[str]:
     recipe, _ = read_recipe(name)
     head = recipe.stages[0].head
     assert head is not None
@@ -89,10 +89,15 @@ def tiny_overrides(name: str, tiny: Path) -> list[str]:
 @pytest.mark.integration
 @pytest.mark.parametrize("name", CONDITIONAL)
 def test_every_conditional_recipe_takes_two_steps(
-    name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
+    name: str,
+    tiny_bert: Path,
+    tiny_roberta: Path,
+    benchmarks_folder: Path,
+    tmp_path: Path,
+    reserve: Callable[[str, Path], str],
 ) -> None:
     recipe, _ = read_recipe(name)
-    tiny = tiny_bert if name.endswith("minilm") else tiny_roberta
+    tiny = reserve("tiny", tiny_bert if name.endswith("minilm") else tiny_roberta)
     trained = train(
         name,
         tmp_path / "model",
