@@ -140,7 +140,7 @@ def growth(
 
 
 def _plot(points: list[tuple[int, float]], slope: float) -> None:
-    from tertium.analysis.drawing import blank_figure
+    from tertium.drawing import blank_figure
 
     figure = blank_figure(5, 4)
     axes = figure.subplots()
@@ -205,9 +205,9 @@ def run_memory(file: Path, engine: str) -> None:
 
 def run_stub(file: Path) -> None:
     """A job on the stub, with two workers."""
-    from tertium.inference.bulk.request import Crew, Request
-    from tertium.inference.bulk.run import run
-    from tertium.inference.bulk.source import Content, Source
+    from tertium.jobs.request import Crew, Request
+    from tertium.jobs.run import run
+    from tertium.jobs.source import Content, Source
 
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         source = Source(file, Content.TEXTS)

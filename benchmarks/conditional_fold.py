@@ -13,7 +13,7 @@ from common import data_folder, publish
 
 import tertium
 from tertium.evaluation import spearman
-from tertium.inference import TripleGrader
+from tertium.models import TripleGrader
 from tertium.recipes.files import read_recipe
 from tertium.recipes.triples import load_triples
 

@@ -16,8 +16,8 @@ import numpy as np
 from common import publish
 
 import tertium
-from tertium.inference.engines.export import export
-from tertium.inference.engines.runtimes import GRAPH, session
+from tertium.engines.export import export
+from tertium.engines.runtimes import GRAPH, session
 
 ENGINES = ("onnx", "onnx-int8")
 SHAPES = ((64, 16), (8, 128))  # texts and tokens of a batch

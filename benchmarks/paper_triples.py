@@ -12,7 +12,7 @@ from common import data_folder
 
 import tertium
 from tertium.data import benchmarks
-from tertium.inference import TripleGrader
+from tertium.models import TripleGrader
 
 MIDDLE = 3.0
 # sha256 of both sentences and the condition, joined by NUL: table 2, then table 8.

@@ -94,7 +94,7 @@ def _process(run: str, options: argparse.Namespace, *more: str) -> float:
 
 def _fastembed(options: argparse.Namespace) -> dict[str, float]:
     """The same ONNX file in fastembed; its vectors must be ours."""
-    from tertium.inference.engines.export import export
+    from tertium.engines.export import export
 
     texts = real_texts()["STS-B"][: options.sentences]
     model = tertium.load(TEACHER)

@@ -11,10 +11,9 @@ from torch import Tensor
 import tertium
 from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
-from tertium.encoders import Encoder
 from tertium.heads import CrossHead, SeaverHead
-from tertium.inference import ConditionalScorer
-from tertium.inference.conditional import model_shape
+from tertium.models import ConditionalScorer, Encoder
+from tertium.models.conditional import model_shape
 from tertium.types import TextTriple
 
 TRIPLES, LENGTH, BATCH = 512, 128, 32

@@ -17,13 +17,13 @@ from common import data_folder, publish, seconds
 from search_growth import growth
 from search_vectors import K, Published, Table, drawn, timed
 
+from tertium.corpus import TextIndex
+from tertium.corpus.duplicates import dedupe_vectors
+from tertium.corpus.exact import nearest
+from tertium.corpus.method import EXACT_PAIRS, Method
+from tertium.corpus.mining import mine_vectors
+from tertium.corpus.rows import Rows, unit
 from tertium.files import cache_folder
-from tertium.inference.search import TextIndex
-from tertium.inference.search.duplicates import dedupe_vectors
-from tertium.inference.search.exact import nearest
-from tertium.inference.search.method import EXACT_PAIRS, Method
-from tertium.inference.search.mining import mine_vectors
-from tertium.inference.search.rows import Rows, unit
 
 EXPANSION = 128  # of every graph, ours and others'
 CONNECTIVITY = 16
@@ -116,7 +116,7 @@ def _sentence_vectors(count: int, *, smoke: bool) -> np.ndarray:
     if smoke:
         return drawn(count, 32, kind="clustered")
     import tertium
-    from tertium.inference.vectors import map_vectors
+    from tertium.corpus.vectors import map_vectors
 
     texts = list(dict.fromkeys(_sentences()))[:count]
     path = cache_folder() / "benchmarks" / f"search-{len(texts)}.npy"
@@ -177,7 +177,7 @@ def _ours(
     smoke: bool,
 ) -> list[str]:
     if smoke:  # or no graph would be built
-        from tertium.inference.search import append
+        from tertium.corpus import append
 
         append.EXACT_SEARCH = 1000
     texts = [str(row) for row in range(len(stored))]

@@ -9,11 +9,11 @@ import numpy as np
 from common import RESULTS, seconds
 from search_vectors import K, Published, Table, drawn, timed
 
-from tertium.inference.search import TextIndex
-from tertium.inference.search.duplicates import dedupe_vectors
-from tertium.inference.search.method import Method
-from tertium.inference.search.mining import mine_vectors
-from tertium.inference.search.rows import Rows
+from tertium.corpus import TextIndex
+from tertium.corpus.duplicates import dedupe_vectors
+from tertium.corpus.method import Method
+from tertium.corpus.mining import mine_vectors
+from tertium.corpus.rows import Rows
 from tertium.progress import track
 
 Times = dict[tuple[str, str], list[tuple[int, float]]]  # by task and kind of vectors
@@ -115,7 +115,7 @@ def _shown(took: float) -> str:
 
 
 def _plot(times: Times, folder: Path) -> None:
-    from tertium.analysis.drawing import blank_figure
+    from tertium.drawing import blank_figure
 
     kinds = sorted({kind for _, kind in times})
     figure = blank_figure(7.5 * len(kinds), 4)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tertium.inference.search.rows import unit
+from tertium.corpus.rows import unit
 
 K = 10
 Published = tuple[str, list[str], list[list[str]]]  # title, header, rows

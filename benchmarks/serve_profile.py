@@ -18,9 +18,9 @@ from encode import real_texts
 from serve_common import bodies, ours, wrk
 
 import tertium
-from tertium.encoders import Encoder
-from tertium.encoders.batching import lean_batches, token_budget_batches
-from tertium.encoders.encoder import Truncation
+from tertium.models import Encoder
+from tertium.models.batching import lean_batches, token_budget_batches
+from tertium.models.encoder import Truncation
 from tertium.serve.lanes import Lane, Task
 from tertium.serve.reading import TextReader
 from tertium.serve.spec import Spec

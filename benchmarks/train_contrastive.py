@@ -12,7 +12,7 @@ import torch
 from common import data_folder, publish
 from torch import Tensor
 
-from tertium.encoders import Encoder
+from tertium.models import Encoder
 from tertium.recipes.build import build_encoder, build_module
 from tertium.recipes.examples import load_examples
 from tertium.recipes.files import read_recipe
@@ -126,7 +126,7 @@ def _theirs() -> Step:
     from sentence_transformers.losses import MultipleNegativesRankingLoss
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    from tertium.encoders.embedded import default_folder
+    from tertium.models.embedded import default_folder
 
     transformer = Transformer(str(default_folder()), max_seq_length=LENGTH)
     pooling = Pooling(transformer.get_embedding_dimension(), "cls")

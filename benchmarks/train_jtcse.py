@@ -9,9 +9,9 @@ from common import data_folder, publish
 from torch import Tensor
 from train_contrastive import BATCH, LENGTH, Step, times_in_turn, training_step
 
-from tertium.encoders import Encoder
-from tertium.encoders.towers import tower_encoders
 from tertium.functional import nt_xent
+from tertium.models import Encoder
+from tertium.models.towers import tower_encoders
 from tertium.recipes.build import build_encoder, build_module
 from tertium.recipes.examples import load_examples
 from tertium.recipes.files import read_recipe

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 import tertium
-from tertium.analysis import explanation_html
-from tertium.analysis.explanations import smallest_sentence
-from tertium.inference import PairScorer
+from tertium.explain.figures import smallest_sentence
+from tertium.explain.page import explanation_html
+from tertium.models import PairScorer
 
 PAIRS = [  # your own
     ("A man is playing a guitar.", "Someone plays an instrument."),

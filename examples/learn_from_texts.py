@@ -10,8 +10,8 @@ from pathlib import Path
 
 import tertium
 from tertium.data.samples import sample_pairs, sample_sentences
-from tertium.encoders import Encoder
 from tertium.evaluation import spearman
+from tertium.models import Encoder
 from tertium.recipes.train import train
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 import tertium
 from tertium.data.samples import sample_pairs, sample_sentences
 from tertium.evaluation import pearson, spearman
-from tertium.inference import PairScorer
+from tertium.models import PairScorer
 
 
 def main() -> None:

@@ -101,7 +101,7 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def reserve(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], str]:
     """Give a folder a reserved name, as bases of adapters need one."""
-    from tertium.inference.names import NAMES, NamedModel
+    from tertium.models.names import NAMES, NamedModel
     from tertium.types import Kind
 
     def named(name: str, folder: Path) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 import tertium
 from tertium.data import DATASETS
-from tertium.encoders import ENCODERS
 from tertium.evaluation import TASKS
+from tertium.models import ENCODERS
 from tertium.objectives import OBJECTIVES
 from tertium.recipes import suites
 from tertium.types import Kind
@@ -60,7 +60,7 @@ def test_public_names() -> None:
 def test_every_encoder_has_a_kind_and_tests(key: str) -> None:
     assert key in set(Kind)
     module = ENCODERS[key].__module__.rsplit(".", 1)[-1]
-    assert (TESTS / "encoders" / f"test_{module}.py").is_file()
+    assert (TESTS / "models" / f"test_{module}.py").is_file()
 
 
 @pytest.mark.parametrize("key", OBJECTIVES)

@@ -29,7 +29,7 @@ from tertium.data.rows import (
     Sentence,
     Triplet,
 )
-from tertium.inference import NAMES
+from tertium.models import NAMES
 from tertium.recipes import schema
 from tertium.recipes.files import read_recipe, recipe_names
 from tertium.recipes.lowshot import run_low_shot

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tertium import hardware
+from tertium.engines.tuning import machine
 from tertium.evaluation.provenance import Provenance
 from tertium.hardware import cores, instructions, processor
-from tertium.inference.engines.tuning import machine
 
 X86 = """\
 processor\t: 0

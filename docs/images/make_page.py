@@ -18,8 +18,8 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import tertium
+from tertium.corpus import TextIndex
 from tertium.data.samples import sample_sentences
-from tertium.inference.search import TextIndex
 
 FOLDER = Path(__file__).parent
 COLOURS = 128

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tertium.inference.bulk import Crew, encode_file, iter_vectors, read_vectors
+from tertium.jobs import Crew, encode_file, iter_vectors, read_vectors
 
 if __name__ == "__main__":  # the workers are processes of their own
     Path("texts.txt").write_text("A cat sleeps.\nA dog barks.\nA cat sleeps.\n")

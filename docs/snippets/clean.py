@@ -1,5 +1,5 @@
 import tertium
-from tertium.inference.search import cluster, dedupe, mine
+from tertium.corpus import cluster, dedupe, mine
 
 model = tertium.load()
 texts = [

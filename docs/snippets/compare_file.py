@@ -3,7 +3,7 @@ from pathlib import Path
 import tertium
 from tertium.data import Pair, iter_rows
 from tertium.data.samples import PAIRS
-from tertium.inference.writers import write_scores
+from tertium.jobs.writers import write_scores
 
 model = tertium.load("sts")
 pairs = ((row.sentence1, row.sentence2) for row in iter_rows(PAIRS, Pair))

@@ -1,5 +1,5 @@
 import tertium
-from tertium.inference.engines.export import export
+from tertium.engines.export import export
 
 for part in export(tertium.load(), "onnx"):
     print(part.name, part.record.engine)

@@ -1,5 +1,5 @@
 import tertium
-from tertium.inference import Ensemble
+from tertium.models import Ensemble
 
 one, other = tertium.load(), tertium.load(pooling="cls")
 both = Ensemble([one, other], weights=[1.0, 0.5])

@@ -1,6 +1,6 @@
 import tertium
+from tertium.corpus import TextIndex
 from tertium.data.samples import sample_sentences
-from tertium.inference.search import TextIndex
 
 model = tertium.load()
 index = TextIndex.build("my-index", sample_sentences(), model)

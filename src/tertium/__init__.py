@@ -11,10 +11,9 @@ from tertium.lazy import lazy
 from tertium.registration import register_architectures
 
 if TYPE_CHECKING:
-    from tertium.encoders import Encoder
     from tertium.errors import TertiumError
     from tertium.evaluation import Report
-    from tertium.inference import load
+    from tertium.models import Encoder, load
     from tertium.recipes import evaluate
 
 __version__ = "0.1.0"
@@ -23,10 +22,9 @@ __all__ = ["Encoder", "Report", "TertiumError", "__version__", "evaluate", "load
 __getattr__ = lazy(
     __name__,
     {
-        "encoders": ["Encoder"],
+        "models": ["Encoder", "load"],
         "errors": ["TertiumError"],
         "evaluation": ["Report"],
-        "inference": ["load"],
         "recipes": ["evaluate"],
     },
 )

@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["register_architectures"]
 
 _HOST = "sentence_transformers"
-_OURS = ("tertium.encoders.twin",)  # importing them registers what they hold
+_OURS = ("tertium.models.twin",)  # importing them registers what they hold
 
 
 def register_architectures() -> None:

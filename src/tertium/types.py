@@ -202,7 +202,7 @@ class Graded:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where and how two towers cross; see :mod:`tertium.encoders.cross_attention`.
+    """Where and how two towers cross; see :mod:`tertium.models.cross_attention`.
 
     Attributes:
         count: how many layers have cross attention.

@@ -13,8 +13,8 @@ from tertium.analysis import (
     information_scatter,
     pair_information,
 )
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.models import Encoder
 from tests.fakes import tiny_model
 from tests.training.toys import toy_texts
 

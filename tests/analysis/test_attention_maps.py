@@ -2,8 +2,8 @@ from pathlib import Path
 from typing import Any
 
 from tertium.analysis import attention_map_figure, sentence_attention
-from tests.encoders.test_towers import loaded
 from tests.fakes import tiny_model
+from tests.models.test_towers import loaded
 
 
 def test_a_deep_model_has_rows_of_panels(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ import torch
 
 import tertium
 from tertium.analysis import Augmented, augment, drop_by_attention
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.models import Encoder
 from tertium.training.vocabulary import read_vocabulary
 from tertium.types import Tokens
 from tertium.views import VIEWS, AttentionDropout

@@ -7,11 +7,11 @@ from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from tertium.analysis import inspect_encoders, layer_energies
-from tertium.encoders.towers import join_towers, tower_encoders
 from tertium.errors import TertiumError
 from tertium.functional.cost import efficiency
-from tests.encoders.test_towers import TEXTS, loaded, other_weights
+from tertium.models.towers import join_towers, tower_encoders
 from tests.fakes import tiny_model
+from tests.models.test_towers import TEXTS, loaded, other_weights
 
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_roberta"])

@@ -9,7 +9,7 @@ from tertium.analysis import (
     energy_curves,
     interval_figure,
 )
-from tertium.analysis.drawing import shortened
+from tertium.drawing import shortened
 
 
 def labels(figure: Any) -> list[str]:

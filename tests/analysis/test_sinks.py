@@ -12,10 +12,10 @@ from tertium.analysis import (
     sink_figure,
 )
 from tertium.analysis.sinks import Role, token_roles
-from tertium.encoders.towers import join_towers
 from tertium.errors import TertiumError
+from tertium.models.towers import join_towers
 from tertium.types import Tokens
-from tests.encoders.test_towers import loaded, other_weights
+from tests.models.test_towers import loaded, other_weights
 
 TEXTS = ["the cat sleeps .", "a b c", "the dog barks , the cat sleeps ."]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tertium.inference.search import TextIndex
+from tertium.corpus import TextIndex
 from tests.fakes import HashEncoder
 from tests.serve.process import ROOT
 

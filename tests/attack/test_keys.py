@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tertium.inference.search import TextIndex
+from tertium.corpus import TextIndex
 from tests.attack.client import SMALL, ask, exchange, read, statuses, until
 from tests.serve.fakes import FakeModel
 from tests.serve.process import Site, started

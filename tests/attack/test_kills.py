@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tertium.inference.search import TextIndex
+from tertium.corpus import TextIndex
 from tests.attack.client import PATIENCE, ask, counted, embed, read, until
 from tests.serve.fakes import FakeModel
 from tests.serve.process import Site, children, started

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tertium.inference.search import TextIndex
+from tertium.corpus import TextIndex
 from tests.attack.client import (
     SMALL,
     ask,

@@ -12,10 +12,10 @@ import pytest
 
 import tertium
 from tertium.data import samples
-from tertium.inference.bulk import iter_scores, read_vectors
+from tertium.jobs import iter_scores, read_vectors
 from tests.cli.conftest import Run
 from tests.forking import fork_command, wait_until
-from tests.inference.bulk.stubs import contents
+from tests.jobs.stubs import contents
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.fixture
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers at once: a tiny model on one thread survives a fork."""
-    monkeypatch.setattr("tertium.inference.bulk.local.START_METHOD", "fork")
+    monkeypatch.setattr("tertium.jobs.local.START_METHOD", "fork")
 
 
 @pytest.fixture

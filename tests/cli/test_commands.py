@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import tertium
 from tertium.cli import app
 from tertium.data import samples
-from tertium.encoders.embedded import SHA256
+from tertium.models.embedded import SHA256
 from tests.cli.conftest import Run
 
 pytestmark = pytest.mark.integration

@@ -6,10 +6,9 @@ import pytest
 
 import tertium
 from tertium.data.labels import OrderedLabels
-from tertium.encoders import Encoder
 from tertium.heads import CONDITIONAL_HEADS
-from tertium.inference import ConditionalScorer
-from tertium.inference.conditional import model_shape
+from tertium.models import ConditionalScorer, Encoder
+from tertium.models.conditional import model_shape
 from tests.cli.conftest import Run
 from tests.recipes.toys import toy_triples
 

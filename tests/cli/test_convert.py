@@ -7,12 +7,12 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 import tertium
-from tertium.encoders.towers import join_towers
-from tertium.manifest import FILE_NAME
+from tertium.models.towers import join_towers
+from tertium.records.manifest import FILE_NAME
 from tertium.types import Pooling
 from tests.cli.conftest import Run
 from tests.contrastive_folders import trained_folder
-from tests.encoders.test_towers import loaded, other_weights
+from tests.models.test_towers import loaded, other_weights
 
 pytestmark = pytest.mark.integration
 

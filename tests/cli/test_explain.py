@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.inference.test_conditional import scorer_of
+from tests.models.test_conditional import scorer_of
 
 pytestmark = pytest.mark.integration
 

@@ -13,18 +13,17 @@ import torch
 
 import tertium
 from tertium.client import Client
-from tertium.encoders import Encoder
-from tertium.encoders.towers import join_towers
+from tertium.engines.static import distil_static
 from tertium.heads import CosineHead
-from tertium.inference import ConditionalAverage, ConditionalScorer, Ensemble, PairScorer
-from tertium.inference.bulk import iter_scores
-from tertium.inference.engines.static import distil_static
+from tertium.jobs import iter_scores
+from tertium.models import ConditionalAverage, ConditionalScorer, Encoder, Ensemble, PairScorer
+from tertium.models.towers import join_towers
 from tertium.serve.spec import LOADER
 from tests.cli.conftest import Run
+from tests.engines.models import encoder, other
 from tests.fakes import tiny_model
-from tests.inference.engines.models import encoder, other
-from tests.inference.test_conditional import scorer_of
-from tests.inference.test_pair import GRADES
+from tests.models.test_conditional import scorer_of
+from tests.models.test_pair import GRADES
 from tests.serve.live import live
 
 LONG = "a cat and a dog " * 40  # more than the 64 tokens that tiny models read
@@ -123,7 +122,7 @@ def test_every_way_in_gives_the_same_scores(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tertium.inference.bulk.local.START_METHOD", "fork")
+    monkeypatch.setattr("tertium.jobs.local.START_METHOD", "fork")
     kind, folder = model
     items = _items(kind)
     loaded: Any = tertium.load(folder)

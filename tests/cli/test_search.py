@@ -156,7 +156,7 @@ def test_dedupe_says_what_went_and_why(run: Run, tiny_bert: Path, texts: Path) -
 
 
 def test_exact_only_loads_no_model(run: Run, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tertium.inference.loading.load_embedder", None)
+    monkeypatch.setattr("tertium.models.loading.load_embedder", None)
     ran = run("dedupe", texts, "-o", "clean.txt", "--exact-only", "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
@@ -200,7 +200,7 @@ def test_fewer_groups_than_asked_for_are_told(run: Run, texts: Path) -> None:
 def test_vectors_of_other_texts_are_refused(
     run: Run, tiny_bert: Path, texts: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tertium.inference.bulk.local.START_METHOD", "fork")
+    monkeypatch.setattr("tertium.jobs.local.START_METHOD", "fork")
     assert run("encode", texts, "-o", "v/", "-m", tiny_bert, "--workers", 1).code == 0
     Path("turned.txt").write_text("\n".join([*TEXTS[:4], TEXTS[5], TEXTS[4]]) + "\n")
     if command == "index add":

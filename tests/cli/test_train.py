@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 import tertium
-from tertium.encoders import Encoder
-from tertium.inference import PairScorer
+from tertium.models import Encoder, PairScorer
 from tertium.recipes.files import recipe_names
 from tests.cli.conftest import Run
 from tests.recipes.toys import (

@@ -5,7 +5,7 @@ import pytest
 
 from tertium.data import DATASETS, load, pair_key
 from tertium.evaluation import Report, run
-from tertium.manifest import TrainingData
+from tertium.records.manifest import TrainingData
 from tests.evaluation.conftest import Folder, Placed, by_angle
 from tests.evaluation.test_sts import TEN
 from tests.fakes import HashEncoder

@@ -10,7 +10,7 @@ import pytest
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.evaluation import run
 from tertium.evaluation.mteb import LOCAL_TASKS, MtebEncoder, run_mteb
-from tertium.manifest import TrainingData
+from tertium.records.manifest import TrainingData
 from tests.conftest import ROOT
 from tests.evaluation.conftest import Folder, Placed, by_angle
 from tests.evaluation.test_runner import IN_SICK

@@ -16,21 +16,21 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tertium.corpus import TextIndex
+from tertium.corpus.inputs import table
+from tertium.corpus.manifest import MANIFEST, read_index_manifest
 from tertium.data.check import check_file
 from tertium.data.csts import _read_archive
 from tertium.data.readers import KINDS, detect_kind, iter_texts
 from tertium.data.senteval import parse_sick, parse_sts, parse_stsb
 from tertium.data.tables import FORMATS, read_records
+from tertium.engines.records import RECORD, DamagedExportError, read_record
 from tertium.errors import TertiumError
-from tertium.inference.bulk.job import JOB, read_job
-from tertium.inference.bulk.journal import JOURNAL, any_finished
-from tertium.inference.engines.records import RECORD, DamagedExportError, read_record
-from tertium.inference.search import TextIndex
-from tertium.inference.search.corpus import table
-from tertium.inference.search.manifest import MANIFEST, read_index_manifest
-from tertium.manifest import FILE_NAME, read_manifest, read_members
+from tertium.jobs.job import JOB, read_job
+from tertium.jobs.journal import JOURNAL, any_finished
 from tertium.recipes.files import read_recipe
 from tertium.recipes.sweep import read_sweep
+from tertium.records.manifest import FILE_NAME, read_manifest, read_members
 from tertium.serve.frames import FrameError, pack, read, read_blocking
 from tests.fakes import HashEncoder
 from tests.fuzz.conftest import EFFORTS, fuzz, kept

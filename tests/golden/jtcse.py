@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from tertium.encoders.cross_attention import cross_branches, cross_layers
 from tertium.functional import nt_xent
 from tertium.functional.modulus import modulus_constraint
+from tertium.models.cross_attention import cross_branches, cross_layers
 from tests.golden.cases import Case
 
 

@@ -13,11 +13,10 @@ from safetensors.torch import load_file
 import tertium
 from tertium.data.labels import OrderedLabels
 from tertium.data.problems import DataError
-from tertium.encoders import Encoder
-from tertium.encoders.adapter import extract_adapter
 from tertium.errors import TertiumError
 from tertium.heads import CosineHead
-from tertium.inference import ConditionalScorer, Ensemble, PairScorer
+from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer
+from tertium.models.adapter import extract_adapter
 from tertium.objectives import OBJECTIVES
 from tertium.recipes.build import build_encoder
 from tertium.recipes.conditional import build_conditional

@@ -12,11 +12,10 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 import tertium
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.inference import Ensemble
-from tertium.inference import vectors as vectors_module
-from tertium.inference.combine import combine
+from tertium.models import Encoder, Ensemble
+from tertium.models import vectors as vectors_module
+from tertium.models.combine import combine
 from tertium.objectives.base import NonFiniteLossError
 from tertium.recipes import teachers as teachers_module
 from tertium.recipes.distil import distil

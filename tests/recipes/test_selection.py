@@ -9,10 +9,10 @@ from torch import Tensor
 
 import tertium
 from tertium.data import benchmarks
-from tertium.encoders import Encoder
 from tertium.errors import TertiumWarning
 from tertium.evaluation import spearman
 from tertium.evaluation.metrics import cosines
+from tertium.models import Encoder
 from tertium.recipes.files import read_recipe
 from tertium.recipes.schema import SelectSpec, StageSpec
 from tertium.recipes.selection import (

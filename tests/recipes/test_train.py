@@ -13,10 +13,9 @@ from torch import nn
 
 import tertium
 from tertium.data.problems import DataError
-from tertium.encoders import Encoder
 from tertium.errors import ModelNotFoundError, TertiumError, TertiumWarning
 from tertium.heads import HEADS, PairHead
-from tertium.inference import PairScorer
+from tertium.models import Encoder, PairScorer
 from tertium.objectives import OBJECTIVES
 from tertium.recipes import build
 from tertium.recipes import train as module

@@ -4,14 +4,13 @@ import pytest
 
 import tertium
 from tertium.data.labels import OrderedLabels
-from tertium.encoders import Encoder
-from tertium.encoders.towers import join_towers
+from tertium.engines.static import distil_static
 from tertium.heads import CONDITIONAL_HEADS, CosineHead
-from tertium.inference import ConditionalScorer, Ensemble, PairScorer
-from tertium.inference.conditional import model_shape
-from tertium.inference.engines.static import distil_static
+from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer
+from tertium.models.conditional import model_shape
+from tertium.models.towers import join_towers
 from tertium.types import Pooling
-from tests.encoders.test_towers import loaded, other_weights
+from tests.models.test_towers import loaded, other_weights
 from tests.recipes.toys import toy_pairs, toy_triples
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tertium.analysis.drawing import blank_figure
+from tertium.drawing import blank_figure
 from tertium.report.page import inline_svg, render, save_figure
 from tertium.report.parts import Drawn, Note, Section, Table
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from tertium.encoders.explains import Explains
-from tertium.encoders.explanation.readings import Owner, Reading, States
-from tertium.encoders.explanation.words import split_words
+from tertium.explain.readings import Owner, Reading, States
+from tertium.explain.words import split_words
+from tertium.models.explains import Explains
 from tertium.serve.birth import run_worker
 from tertium.serve.spec import Spec
 from tertium.serve.worker import Worker

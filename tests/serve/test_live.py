@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from tertium.client import Client, ServerError
+from tertium.corpus import TextIndex
 from tertium.errors import TertiumError
-from tertium.inference.search import TextIndex
 from tests.conftest import ROOT
 from tests.serve.fakes import FakeModel
 from tests.serve.live import Live, live

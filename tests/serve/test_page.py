@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tertium.inference.search import TextIndex
+from tertium.corpus import TextIndex
 from tests.serve.fakes import FakeModel
 from tests.serve.live import Live, live
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import tertium
-from tertium.encoders import Encoder
-from tertium.encoders.encoder import Truncation
-from tertium.inference import Ensemble
-from tertium.inference.engines.static import distil_static
+from tertium.engines.static import distil_static
+from tertium.models import Encoder, Ensemble
+from tertium.models.encoder import Truncation
 from tertium.serve.reading import TextReader, TripleReader
 from tests.serve.fakes import FakeConditional, FakeModel
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tertium.corpus import TextIndex
 from tertium.errors import TertiumError
-from tertium.inference.search import TextIndex
 from tests.serve.fakes import FakeModel
 from tests.serve.here import Here, awaited, running
 

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 import tertium
-from tertium.encoders import Encoder
-from tertium.encoders.conditional import ConditionalModel
 from tertium.heads import CONDITIONAL_HEADS, ModelShape
+from tertium.models import Encoder
+from tertium.models.triple_encoder import ConditionalModel
 from tertium.objectives import MSE, Consistency, Quadruplet
 from tertium.objectives.base import NonFiniteLossError
 from tertium.training.conditional import ConditionalModule, TripleCollator, TripleExamples

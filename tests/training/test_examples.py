@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tertium
-from tertium.encoders import Encoder
+from tertium.models import Encoder
 from tertium.training.examples import Collator, EpochBatches, Examples, token_lengths
 from tests.training.toys import toy_examples
 

@@ -11,10 +11,10 @@ from torch.nn.functional import pad
 from torch.testing import assert_close
 
 import tertium
-from tertium.encoders import Encoder
-from tertium.encoders import encoder as encoder_module
 from tertium.errors import TertiumError
 from tertium.functional import contrastive_tension, info_nce
+from tertium.models import Encoder
+from tertium.models import encoder as encoder_module
 from tertium.objectives import MSE, ContrastiveTension, InfoNCE, Objective, SmoothK2
 from tertium.objectives.attention_mi import AttentionMI, aligned_attention
 from tertium.training import TrainingModule

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import tertium
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
 from tertium.functional import info_nce
 from tertium.heads import Projection
+from tertium.models import Encoder
 from tertium.objectives import InfoNCE, NTXent
 from tertium.objectives.attention_mi import AttentionMI
 from tertium.training import TrainingModule, train_stage

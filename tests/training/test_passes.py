@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import tertium
-from tertium.encoders import Encoder
+from tertium.models import Encoder
 from tertium.training.passes import encode_tokens
 from tertium.types import Encoded, Tokens
 

@@ -5,14 +5,14 @@ import torch
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
-from tertium.encoders.towers import join_towers, tower_encoders
-from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
+from tertium.models.towers import join_towers, tower_encoders
+from tertium.models.twin import TwinModel
 from tertium.objectives import CrossTowerContrast, ModulusConstraint, TowerContrast
 from tertium.training import Schedule, train_stage
 from tertium.training.twins import encode_towers, toss
 from tertium.types import Crossing, Pooling, Tokens
-from tests.encoders.test_towers import TEXTS, loaded, other_weights
+from tests.models.test_towers import TEXTS, loaded, other_weights
 from tests.training.processes import by_two
 from tests.training.toys import (
     StoppedError,

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from transformers import TrainerCallback
 
 import tertium
-from tertium.encoders import Encoder
-from tertium.encoders.language_head import language_head
 from tertium.heads import Projection, SiameseHead
+from tertium.models import Encoder
+from tertium.models.language_head import language_head
 from tertium.objectives import (
     CrossTowerContrast,
     InfoNCE,

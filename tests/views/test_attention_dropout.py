@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tertium
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.models import Encoder
 from tertium.training.vocabulary import read_vocabulary
 from tertium.types import Tokens
 from tertium.views import AttentionDropout

@@ -16,9 +16,6 @@ from tertium.analysis.augmentation import Augmented, Step, augment, drop_by_atte
 from tertium.analysis.calibration import Calibration, calibration, calibration_figure
 from tertium.analysis.curves import low_shot_curves, low_shot_gains
 from tertium.analysis.dropped import dropped_figure
-from tertium.analysis.explanation_page import explanation_html
-from tertium.analysis.explanations import explanation_figure
-from tertium.analysis.focus import Focus, focus, focus_figure
 from tertium.analysis.inspection import Inspection, inspect_encoders, layer_energies
 from tertium.analysis.intervals import interval_figure
 from tertium.analysis.plane import (
@@ -34,7 +31,6 @@ __all__ = [
     "AttentionMaps",
     "Augmented",
     "Calibration",
-    "Focus",
     "Inspection",
     "PairInformation",
     "Place",
@@ -51,10 +47,6 @@ __all__ = [
     "dropped_figure",
     "energy_against_scores",
     "energy_curves",
-    "explanation_figure",
-    "explanation_html",
-    "focus",
-    "focus_figure",
     "gold_scatter",
     "information_scatter",
     "inspect_encoders",

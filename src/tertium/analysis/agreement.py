@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tertium.analysis.drawing import blank_figure, panels, shortened
+from tertium.drawing import blank_figure, panels, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tertium.analysis.drawing import blank_figure
-from tertium.encoders import Encoder
+from tertium.drawing import blank_figure
 from tertium.errors import TertiumError
 from tertium.functional import cosine_pairs
 from tertium.functional.attention_mi import (
@@ -19,6 +18,7 @@ from tertium.functional.attention_mi import (
     sample_positions,
     valid_positions,
 )
+from tertium.models import Encoder
 from tertium.types import Encoded
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from jaxtyping import Float
 from torch import Tensor
 
-from tertium.analysis.drawing import MARK, blank_figure, panels
 from tertium.analysis.sinks import Role, token_roles
-from tertium.encoders import Encoder
+from tertium.drawing import MARK, blank_figure, panels
 from tertium.errors import TertiumError, require
+from tertium.models import Encoder
 from tertium.types import Tokens
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.models import Encoder
 from tertium.types import Tokens
 from tertium.views import AttentionDropout, View
 from tertium.views.attention_dropout import least_attended

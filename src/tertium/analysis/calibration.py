@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tertium.analysis.drawing import COLOURS, blank_figure, panels, shortened
+from tertium.drawing import COLOURS, blank_figure, panels, shortened
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:

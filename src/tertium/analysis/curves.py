@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from tertium.analysis.drawing import COLOURS, MARKERS, blank_figure
+from tertium.drawing import COLOURS, MARKERS, blank_figure
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:

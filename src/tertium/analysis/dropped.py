@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tertium.analysis.augmentation import Augmented
-from tertium.analysis.drawing import COLOURS, blank_figure
+from tertium.drawing import COLOURS, blank_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

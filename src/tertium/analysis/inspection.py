@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tertium.encoders import Encoder
-from tertium.encoders.batching import chunks
-from tertium.encoders.cross_attention import encoder_layers
-from tertium.encoders.encoder import Truncation, evaluating
-from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 from tertium.functional.cost import encoder_macs
 from tertium.functional.modulus import cls_energy
+from tertium.models import Encoder
+from tertium.models.batching import chunks
+from tertium.models.cross_attention import encoder_layers
+from tertium.models.encoder import Truncation, evaluating
+from tertium.models.twin import TwinModel
 from tertium.progress import bar
 
 __all__ = ["Inspection", "inspect_encoders", "layer_energies"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tertium.analysis.drawing import COLOURS, MARKERS, blank_figure, shortened
+from tertium.drawing import COLOURS, MARKERS, blank_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tertium.analysis.drawing import COLOURS, MARKERS, blank_figure, shortened
+from tertium.drawing import COLOURS, MARKERS, blank_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tertium.analysis.drawing import COLOURS, MARKERS, blank_figure
-from tertium.encoders import Encoder
-from tertium.encoders.batching import chunks
-from tertium.encoders.encoder import Truncation
+from tertium.drawing import COLOURS, MARKERS, blank_figure
 from tertium.errors import TertiumError
+from tertium.models import Encoder
+from tertium.models.batching import chunks
+from tertium.models.encoder import Truncation
 from tertium.progress import bar
 from tertium.types import Tokens
 

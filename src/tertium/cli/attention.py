@@ -30,7 +30,7 @@ def attention(
     import tertium
     from tertium.analysis import attention_histograms, information_scatter, pair_information
     from tertium.data.readers import iter_texts
-    from tertium.encoders import Encoder
+    from tertium.models import Encoder
 
     loaded = tertium.load(model)
     encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder

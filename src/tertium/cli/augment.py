@@ -37,7 +37,7 @@ def augment(
     import tertium
     from tertium.analysis import augment as changed
     from tertium.analysis import drop_by_attention
-    from tertium.encoders import Encoder
+    from tertium.models import Encoder
     from tertium.training.vocabulary import read_vocabulary
     from tertium.views import VIEWS, AttentionDropout
 

@@ -13,7 +13,7 @@ from tertium.cli.output import emit, note
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:
-    from tertium.inference.bulk import Finished
+    from tertium.jobs import Finished
 
 __all__ = [
     *("CLUSTER", "DTYPE", "ON_ERROR", "RAY_ADDRESS", "SHARD_ROWS", "THREADS", "WORKERS"),
@@ -52,7 +52,7 @@ class BulkOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Those of ``encode_file`` and ``score_file``."""
-        from tertium.inference.bulk import Crew
+        from tertium.jobs import Crew
 
         crew = Crew(
             workers=self.workers,
@@ -73,7 +73,7 @@ def encode_folder(
     texts: Path, output: str, options: BulkOptions, *, as_json: bool, **arguments: Any
 ) -> None:
     """Encode ``texts`` into a folder and say what is in it."""
-    from tertium.inference.bulk import encode_file
+    from tertium.jobs import encode_file
 
     with _interrupted():
         finished = encode_file(texts, output, **options.arguments(), **arguments)
@@ -95,8 +95,8 @@ def score_folder(
 ) -> None:
     """Score ``pairs`` into a folder and say what is in it."""
     from tertium.data.readers import detect_kind
-    from tertium.inference.bulk import score_file
-    from tertium.inference.names import takes_conditions
+    from tertium.jobs import score_file
+    from tertium.models.names import takes_conditions
 
     asks = detect_kind(pairs) == "conditional"
     name = model or ("conditional" if asks else "sts")

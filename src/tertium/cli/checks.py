@@ -12,7 +12,7 @@ __all__ = [
 
 def model(name: str | None) -> str | None:
     """A reserved name, or a folder that is there, or what the hub has."""
-    from tertium.inference.names import NAMES, resolve
+    from tertium.models.names import NAMES, resolve
 
     if name is not None and name not in NAMES:
         resolve(name)
@@ -28,7 +28,7 @@ def models(names: list[str]) -> list[str]:
 
 def engine(name: str | None) -> str | None:
     """One that there is, and whose packages are installed."""
-    from tertium.inference.engines import require_engine
+    from tertium.engines import require_engine
 
     if name is not None:
         require_engine(name)
@@ -107,7 +107,7 @@ def data_folder(path: Path | None) -> Path | None:
 
 def index(path: Path | None) -> Path | None:
     """A folder that holds an index."""
-    from tertium.inference.search.manifest import read_index_manifest
+    from tertium.corpus.manifest import read_index_manifest
 
     if path is not None:
         read_index_manifest(path)
@@ -116,7 +116,7 @@ def index(path: Path | None) -> Path | None:
 
 def vectors(path: Path | None) -> Path | None:
     """What ``tertium encode`` wrote."""
-    from tertium.inference.formats import check_stored_vectors
+    from tertium.data.formats import check_stored_vectors
 
     if path is not None:
         check_stored_vectors(path)
@@ -125,7 +125,7 @@ def vectors(path: Path | None) -> Path | None:
 
 def method(name: str) -> str:
     """How neighbours are found."""
-    from tertium.inference.search.method import Method
+    from tertium.corpus.method import Method
 
     if name not in set(Method):
         raise unknown_name("method", name, list(Method))
@@ -134,7 +134,7 @@ def method(name: str) -> str:
 
 def threshold(value: float | None) -> float | None:
     """A cosine."""
-    from tertium.inference.search.method import check_threshold
+    from tertium.corpus.method import check_threshold
 
     if value is not None:
         check_threshold(value)

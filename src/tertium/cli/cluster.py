@@ -9,7 +9,7 @@ from tertium.cli import checks, corpus
 from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, cell, emit, note
 
 if TYPE_CHECKING:
-    from tertium.inference.search import Clustering
+    from tertium.corpus import Clustering
 
 __all__ = ["cluster"]
 
@@ -43,14 +43,14 @@ def cluster(
 
     Example: tertium cluster sentences.txt -o clusters.tsv --threshold 0.7
     """
+    from tertium.corpus.inputs import TABLES, table
     from tertium.files import check_ending, check_outputs
-    from tertium.inference.search.corpus import TABLES, table
 
     check_ending(output, TABLES)
     check_outputs(texts, output)
     read = corpus.read(texts, column, id_column)
     source = corpus.source(model, engine, vectors, read.texts)
-    from tertium.inference.search import cluster as find
+    from tertium.corpus import cluster as find
 
     found = find(read.texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
     columns = ("cluster", "id", "text", "similarity")

@@ -51,7 +51,7 @@ def compare(
 def _plain(a: str, b: list[str], model: str | None, engine: str) -> list[dict[str, Any]]:
     """Pairs without a condition; a model that needs one says that it does without."""
     import tertium
-    from tertium.inference.grading import TripleGrader
+    from tertium.models.grading import TripleGrader
 
     scorer = tertium.load(model or "sts", engine=engine)
     if isinstance(scorer, TripleGrader):
@@ -68,7 +68,7 @@ def _conditional(
     a: str, b: list[str], on: list[str], model: str | None, engine: str
 ) -> list[dict[str, Any]]:
     """Every text in every respect."""
-    from tertium.inference.loading import load_conditional
+    from tertium.models.loading import load_conditional
 
     scorer = load_conditional(model or "conditional", engine=engine)
     questions = [(a, other, condition) for other in b for condition in on]

@@ -30,13 +30,13 @@ def convert(
 
     Example: tertium convert result/my-sup-simcse -o my-model --pooling cls_mlp
     """
-    from tertium.inference.names import resolve
+    from tertium.models.names import resolve
 
     if towers and pooling is not None:
         raise typer.BadParameter("a twin's towers keep their pooling: leave --pooling out")
     resolve(source, revision=revision)
-    from tertium.inference.convert import convert as write
-    from tertium.inference.convert import write_towers
+    from tertium.models.convert import convert as write
+    from tertium.models.convert import write_towers
 
     if towers:
         written = [str(folder) for folder in write_towers(source, output, revision=revision)]

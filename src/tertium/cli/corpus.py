@@ -9,7 +9,7 @@ import typer
 from tertium.cli import checks
 
 if TYPE_CHECKING:
-    from tertium.inference.search.embed import Source
+    from tertium.corpus.embed import Source
 
 __all__ = [
     "COLUMN",
@@ -49,15 +49,15 @@ class Corpus:
 
 def read(texts: Path, column: str | None, id_column: str | None) -> Corpus:
     """Read a file of texts."""
-    from tertium.inference.search.corpus import read_corpus
+    from tertium.corpus.inputs import read_corpus
 
     return Corpus(*read_corpus(texts, column=column, id_column=id_column))
 
 
 def source(model: str, engine: str, vectors: Path | None, texts: list[str]) -> "Source":
     """The stored vectors of ``texts``, or the model that makes them."""
-    from tertium.inference.loading import load_embedder
-    from tertium.inference.search.rows import read_vectors
+    from tertium.corpus.rows import read_vectors
+    from tertium.models.loading import load_embedder
 
     if vectors is not None:
         return read_vectors(vectors, texts=texts)

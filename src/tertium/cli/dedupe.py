@@ -42,8 +42,8 @@ def dedupe(
 
     Example: tertium dedupe sentences.txt -o clean.txt --report dropped.tsv
     """
+    from tertium.corpus.inputs import TABLES, table, write_kept
     from tertium.files import check_ending, check_outputs
-    from tertium.inference.search.corpus import TABLES, table, write_kept
 
     check_ending(output, (".txt", *TABLES))
     if report is not None:
@@ -51,7 +51,7 @@ def dedupe(
     check_outputs(texts, output, report)
     read = corpus.read(texts, column, id_column)
     source = None if exact_only else corpus.source(model, engine, vectors, read.texts)
-    from tertium.inference.search import dedupe as find
+    from tertium.corpus import dedupe as find
 
     found = find(read.texts, source, threshold=threshold, method=method)
     if report is not None:

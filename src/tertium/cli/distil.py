@@ -48,7 +48,7 @@ def distil(
 
     Example: tertium distil tower-1 tower-2 --student default --texts sentences.txt -o one
     """
-    from tertium.inference.shares import member_weights
+    from tertium.models.shares import member_weights
     from tertium.recipes.files import check_run
 
     check_run(output, resume=resume)

@@ -35,11 +35,11 @@ def doctor(as_json: bool = JSON) -> None:
 def _report() -> dict[str, Any]:
     import torch
 
-    from tertium.encoders.bfloat16 import bfloat16_state
+    from tertium.engines.check import engine_states
     from tertium.errors import EXTRAS
     from tertium.files import cache_folder
     from tertium.hardware import processor
-    from tertium.inference.engines.check import engine_states
+    from tertium.models.bfloat16 import bfloat16_state
 
     return {
         "python": platform.python_version(),
@@ -73,8 +73,8 @@ def _extra(packages: tuple[str, ...]) -> str:
 
 
 def _model() -> dict[str, str]:
-    from tertium.encoders.embedded import SHA256, default_folder
     from tertium.errors import TertiumError
+    from tertium.models.embedded import SHA256, default_folder
 
     try:
         return {"default": str(default_folder()), "sha256": f"{SHA256} (checked)"}

@@ -42,14 +42,14 @@ def encode(
         bulk.encode_folder(texts, output, shards, as_json=as_json, **chosen)
         return
     shards.refuse()
+    from tertium.data.formats import VECTORS, check_format
     from tertium.data.readers import iter_texts
     from tertium.files import check_outputs
-    from tertium.inference.formats import VECTORS, check_format
 
     check_format(Path(output), VECTORS, what="vectors")
     check_outputs(texts, Path(output))
-    from tertium.inference.loading import load_embedder
-    from tertium.inference.writers import write_vectors
+    from tertium.jobs.writers import write_vectors
+    from tertium.models.loading import load_embedder
 
     encoder = load_embedder(model, engine=engine)
     rows = write_vectors(

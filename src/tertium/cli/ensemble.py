@@ -28,11 +28,11 @@ def ensemble(
 
     Example: tertium ensemble tower-1 tower-2 -o both
     """
-    from tertium.inference.shares import member_weights
+    from tertium.models.shares import member_weights
 
     member_weights(len(models), weight)
-    from tertium.inference.combine import average, combine
-    from tertium.inference.names import takes_conditions
+    from tertium.models.combine import average, combine
+    from tertium.models.names import takes_conditions
 
     if takes_conditions(models[0]):
         graders = average(models, weight=weight)

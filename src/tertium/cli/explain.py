@@ -9,7 +9,7 @@ from tertium.cli import checks
 from tertium.cli.output import ENGINE, JSON, emit, note
 
 if TYPE_CHECKING:
-    from tertium.encoders.explanation import Explanation
+    from tertium.explain import Explanation
 
 __all__ = ["explain"]
 
@@ -47,7 +47,7 @@ def explain(
     """
     _check(method, output)
     import tertium
-    from tertium.inference.loading import load_conditional
+    from tertium.models.loading import load_conditional
 
     scorer = (
         tertium.load(model or "sts", engine=engine)
@@ -82,8 +82,8 @@ def _check(method: str, output: list[Path]) -> None:
 
 
 def _write(found: "Explanation", path: Path) -> None:
-    from tertium.analysis.explanation_page import explanation_html
-    from tertium.analysis.explanations import write_explanation_figure
+    from tertium.explain.figures import write_explanation_figure
+    from tertium.explain.page import explanation_html
     from tertium.files import atomic_path
 
     if path.suffix.lower() != ".html":

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tertium.analysis.explanations import explanation_title, smallest_sentence, strongest_words
 from tertium.cli.output import cell, visible
-from tertium.encoders.explanation import Explanation, Focus
+from tertium.explain import Explanation, Focus
+from tertium.explain.figures import explanation_title, smallest_sentence, strongest_words
 
 __all__ = ["show"]
 

@@ -9,8 +9,8 @@ from tertium.cli import checks
 from tertium.cli.output import DATA, JSON, NAMED_MODEL, emit, note, say
 
 if TYPE_CHECKING:
-    from tertium.inference.engines.export import ExportedPart
-    from tertium.inference.engines.parts import Model
+    from tertium.engines.export import ExportedPart
+    from tertium.engines.parts import Model
 
 __all__ = ["export"]
 
@@ -39,11 +39,11 @@ def export(
     Example: tertium export default --engine onnx-int8
     """
     from tertium.data.benchmarks import find_folder
-    from tertium.inference.engines import check_export
+    from tertium.engines import check_export
 
     check_export(engine, output=output, keep_float=keep_float)
     import tertium
-    from tertium.inference.engines.export import export as write
+    from tertium.engines.export import export as write
 
     folder = find_folder(data) if evaluation else None
     loaded = tertium.load(model, device="cpu")
@@ -96,7 +96,7 @@ def _figures(part: "ExportedPart") -> str:
 def _change(loaded: "Model", model: str, engine: str, folder: Path) -> dict[str, Any]:
     """The headline figure of the benchmark by torch and by the engine."""
     import tertium
-    from tertium.inference.grading import TripleGrader
+    from tertium.models.grading import TripleGrader
 
     suite = "csts" if isinstance(loaded, TripleGrader) else "sts"
     figures: list[float] = []

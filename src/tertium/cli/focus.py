@@ -9,9 +9,9 @@ from tertium.cli import checks
 from tertium.cli.output import JSON, cell, emit, note
 
 if TYPE_CHECKING:
-    from tertium.analysis import Focus
-    from tertium.encoders import Encoder
+    from tertium.explain import Focus
     from tertium.heads import ConditionalHead
+    from tertium.models import Encoder
 
 __all__ = ["focus"]
 
@@ -43,8 +43,8 @@ def focus(
 
     if output is not None:
         require("report", purpose="Drawing attention", packages=("matplotlib",))
-    from tertium.analysis import focus as looked
-    from tertium.analysis import focus_figure
+    from tertium.explain import focus as looked
+    from tertium.explain.focus_figure import focus_figure
 
     encoder, head = _parts(model)
     other = None if baseline is None else _parts(baseline)[0]
@@ -73,9 +73,8 @@ def focus(
 def _parts(model: str | None) -> "tuple[Encoder, ConditionalHead | None]":
     """Encoder and head; of an average, those of a member with reallocation if there is one."""
     import tertium
-    from tertium.encoders import Encoder
     from tertium.heads import SeaverHead
-    from tertium.inference import ConditionalAverage, ConditionalScorer
+    from tertium.models import ConditionalAverage, ConditionalScorer, Encoder
 
     loaded = tertium.load(model or "conditional")
     if isinstance(loaded, ConditionalAverage):

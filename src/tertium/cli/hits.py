@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tertium.cli.output import cell
 
 if TYPE_CHECKING:
-    from tertium.inference.search import Hit, TextIndex
+    from tertium.corpus import Hit, TextIndex
 
 __all__ = ["listed", "show", "write"]
 
@@ -23,9 +23,9 @@ def write(
     spreadsheet_safe: bool,
 ) -> int:
     """Search for queries window by window, and write a row for everything found."""
+    from tertium.corpus.inputs import table
     from tertium.data.readers import iter_texts
-    from tertium.encoders.batching import chunks
-    from tertium.inference.search.corpus import table
+    from tertium.models.batching import chunks
     from tertium.progress import bar
 
     asked = queries if file is None else iter_texts(file, column=column)

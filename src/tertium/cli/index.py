@@ -9,7 +9,7 @@ from tertium.cli import checks, corpus, hits
 from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, cell, emit, note
 
 if TYPE_CHECKING:
-    from tertium.inference.search import TextIndex
+    from tertium.corpus import TextIndex
 
 __all__ = ["add", "app", "build", "search", "stats"]
 
@@ -39,16 +39,16 @@ def build(
 
     Example: tertium index build sentences.txt -o my-index
     """
+    from tertium.corpus.lock import check_new_index
+    from tertium.corpus.manifest import Dtype
     from tertium.errors import unknown_name
-    from tertium.inference.search.lock import check_new_index
-    from tertium.inference.search.manifest import Dtype
 
     if dtype not in set(Dtype):
         raise unknown_name("dtype", dtype, [str(known) for known in Dtype])
     if output.exists():
         check_new_index(output)
-    from tertium.inference.loading import load_embedder
-    from tertium.inference.search import TextIndex
+    from tertium.corpus import TextIndex
+    from tertium.models.loading import load_embedder
 
     given = _given(texts, vectors, column, id_column)
     loaded = load_embedder(model, engine=engine)
@@ -103,9 +103,9 @@ def search(
 
     Example: tertium index search my-index "A kitten is napping." --k 3
     """
+    from tertium.corpus.inputs import TABLES
     from tertium.errors import TertiumError
     from tertium.files import check_ending, check_outputs
-    from tertium.inference.search.corpus import TABLES
 
     if (file is None) == (not queries):
         raise TertiumError("Give texts to look for, or a file of them with --queries.")
@@ -150,7 +150,7 @@ def stats(
     Example: tertium index stats my-index
     """
     checks.index(index)
-    from tertium.inference.search import TextIndex
+    from tertium.corpus import TextIndex
 
     opened = TextIndex.open(index)
     if check:
@@ -176,9 +176,9 @@ def _given(
     texts: Path, vectors: Path | None, column: str | None, id_column: str | None
 ) -> dict[str, Any]:
     """A file as what an index takes."""
+    from tertium.corpus.inputs import iter_ids
+    from tertium.corpus.rows import read_vectors
     from tertium.data.readers import iter_texts
-    from tertium.inference.search.corpus import iter_ids
-    from tertium.inference.search.rows import read_vectors
 
     again = iter_texts(texts, column=column)  # compared with those that the vectors were made of
     return {
@@ -190,8 +190,8 @@ def _given(
 
 def _open(index: Path, model: str | None, engine: str) -> "TextIndex":
     checks.index(index)
-    from tertium.inference.loading import load_embedder
-    from tertium.inference.search import TextIndex
+    from tertium.corpus import TextIndex
+    from tertium.models.loading import load_embedder
 
     opened = TextIndex.open(index, engine=engine)  # before a model is loaded for nothing
     if model is None:

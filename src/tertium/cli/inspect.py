@@ -34,9 +34,8 @@ def inspect(
     import tertium
     from tertium.analysis.inspection import inspect_encoders
     from tertium.data.readers import iter_texts
-    from tertium.encoders import Encoder
     from tertium.functional.cost import efficiency
-    from tertium.inference import Ensemble
+    from tertium.models import Encoder, Ensemble
 
     loaded = tertium.load(model)
     if isinstance(loaded, Ensemble):

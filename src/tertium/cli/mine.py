@@ -31,14 +31,14 @@ def mine(
 
     Example: tertium mine sentences.txt -o pairs.tsv --threshold 0.85
     """
+    from tertium.corpus.inputs import TABLES, table
     from tertium.files import check_ending, check_outputs
-    from tertium.inference.search.corpus import TABLES, table
 
     check_ending(output, TABLES)
     check_outputs(texts, output)
     read = corpus.read(texts, column, id_column)
     source = corpus.source(model, engine, vectors, read.texts)
-    from tertium.inference.search import mine as find
+    from tertium.corpus import mine as find
 
     found = find(read.texts, source, threshold=threshold, top_k=top_k, limit=limit, method=method)
     columns = ("sentence1", "sentence2", "similarity", "id1", "id2")

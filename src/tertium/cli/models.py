@@ -11,7 +11,7 @@ def models(as_json: bool = JSON) -> None:
     Example: tertium models
     """
     from tertium.errors import TertiumError
-    from tertium.inference import NAMES
+    from tertium.models import NAMES
 
     rows = []
     for name, model in NAMES.items():

@@ -29,7 +29,7 @@ def rtt(
 
     Example: tertium rtt sentences.txt -o rtt --pivot de,fr
     """
-    from tertium.inference.round_trip import round_trip
+    from tertium.jobs.backtranslate import round_trip
 
     pivots = dict.fromkeys(code.strip() for code in pivot.split(","))
     trips = [

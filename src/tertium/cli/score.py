@@ -48,16 +48,16 @@ def score(
         bulk.score_folder(pairs, output, shards, model=model, as_json=as_json, engine=engine)
         return
     shards.refuse()
+    from tertium.data.formats import SCORES, check_format
     from tertium.data.readers import detect_kind
     from tertium.files import check_outputs
-    from tertium.inference.formats import SCORES, check_format
 
     check_format(Path(output), SCORES, what="scores")
     check_outputs(pairs, Path(output))
     asks = detect_kind(pairs) == "conditional"
     import tertium
-    from tertium.inference.grading import TripleGrader
-    from tertium.inference.writers import write_scores
+    from tertium.jobs.writers import write_scores
+    from tertium.models.grading import TripleGrader
 
     scorer = tertium.load(model or ("conditional" if asks else "sts"), engine=engine)
     conditional = isinstance(scorer, TripleGrader)

@@ -31,9 +31,9 @@ def tune(
 
     import tertium
     from tertium.data.readers import iter_texts
-    from tertium.inference.engines.parts import parts_of
-    from tertium.inference.engines.tuning import machine
-    from tertium.inference.engines.tuning import tune as measure
+    from tertium.engines.parts import parts_of
+    from tertium.engines.tuning import machine
+    from tertium.engines.tuning import tune as measure
 
     parts = parts_of(tertium.load(model, device="cpu"))
     work = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from tertium.data import benchmarks
 from tertium.data.overlap import PairKey, holds_pairs, keys_of, pair_keys, parse_spec
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.manifest import TrainingData
+from tertium.records.manifest import TrainingData
 
 __all__ = ["Excluded", "find_excluded"]
 

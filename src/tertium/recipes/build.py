@@ -3,14 +3,13 @@
 from functools import partial
 
 from tertium.data.labels import OrderedLabels
-from tertium.encoders import Encoder
-from tertium.encoders.depth import keep_layers, spread
-from tertium.encoders.language_head import language_head
-from tertium.encoders.towers import join_towers, tower_encoders
-from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 from tertium.heads import HEADS, PairHead, Projection
-from tertium.inference import load
+from tertium.models import Encoder, load
+from tertium.models.depth import keep_layers, spread
+from tertium.models.language_head import language_head
+from tertium.models.towers import join_towers, tower_encoders
+from tertium.models.twin import TwinModel
 from tertium.objectives import OBJECTIVES, Objective
 from tertium.recipes.conditional import build_conditional
 from tertium.recipes.examples import StageData

@@ -11,13 +11,12 @@ from torch import nn
 
 from tertium.data import csts
 from tertium.data.labels import OrderedLabels
-from tertium.encoders import Encoder
-from tertium.encoders.conditional import ConditionalModel
 from tertium.errors import TertiumError
 from tertium.evaluation import spearman
 from tertium.heads import CONDITIONAL_HEADS, ConditionalHead
-from tertium.inference import ConditionalScorer
-from tertium.inference.conditional import model_shape
+from tertium.models import ConditionalScorer, Encoder
+from tertium.models.conditional import model_shape
+from tertium.models.triple_encoder import ConditionalModel
 from tertium.objectives import OBJECTIVES, Objective
 from tertium.objectives.base import TripleObjective
 from tertium.objectives.regression import Clip

@@ -25,11 +25,11 @@ from tertium.data.rows import (
 from tertium.data.tables import header_line
 from tertium.data.translations import read_translation
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.inference import Ensemble
-from tertium.inference.combine import combine
-from tertium.manifest import TrainingData
+from tertium.models import Ensemble
+from tertium.models.combine import combine
 from tertium.recipes.amounts import Amount
 from tertium.recipes.schema import DataSpec, LabelSpec, SourceSpec, StageSpec
+from tertium.records.manifest import TrainingData
 from tertium.training import Examples
 
 __all__ = ["StageData", "load_examples"]

@@ -9,12 +9,12 @@ import numpy as np
 from torch import Tensor
 
 from tertium.data import benchmarks
-from tertium.encoders import Encoder
-from tertium.encoders.encoder import Truncation
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.evaluation import spearman
 from tertium.evaluation.metrics import cosines
 from tertium.functional import info_nce
+from tertium.models import Encoder
+from tertium.models.encoder import Truncation
 from tertium.recipes.schema import SelectSpec, StageSpec
 from tertium.training.health import Measurement, measure
 

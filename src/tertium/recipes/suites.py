@@ -77,6 +77,6 @@ def check_suites(names: Iterable[str]) -> None:
 def _loaded(
     model: Embedder | TripleScorer | str | os.PathLike[str],
 ) -> Embedder | TripleScorer:
-    from tertium.inference import load
+    from tertium.models import load
 
     return load(model) if isinstance(model, str | os.PathLike) else model

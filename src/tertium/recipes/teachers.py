@@ -4,12 +4,11 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from tertium.encoders import Encoder
-from tertium.encoders.dense import append_linear
+from tertium.corpus.vectors import map_vectors
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.heads.projection import WidthProjection
-from tertium.inference import Ensemble
-from tertium.inference.vectors import map_vectors
+from tertium.models import Encoder, Ensemble
+from tertium.models.dense import append_linear
 from tertium.objectives import OBJECTIVES
 from tertium.recipes.schema import StageSpec
 from tertium.training import Examples

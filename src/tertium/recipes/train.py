@@ -17,16 +17,14 @@ from torch import Tensor
 
 from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
-from tertium.encoders import Encoder
-from tertium.encoders.adapter import apply_adapter, extract_adapter
-from tertium.encoders.bfloat16 import check_bfloat16
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
 from tertium.files import atomic_path, exclusive, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
-from tertium.inference import ConditionalScorer, PairScorer, load
-from tertium.inference.names import is_shared_name
-from tertium.manifest import TrainingData
+from tertium.models import ConditionalScorer, Encoder, PairScorer, load
+from tertium.models.adapter import apply_adapter, extract_adapter
+from tertium.models.bfloat16 import check_bfloat16
+from tertium.models.names import is_shared_name
 from tertium.recipes.amounts import Amount
 from tertium.recipes.build import build_encoder, build_module, build_schedule, stage_encoder
 from tertium.recipes.card import write_card
@@ -38,6 +36,7 @@ from tertium.recipes.selection import build_selection, resolve_selection
 from tertium.recipes.suites import evaluate
 from tertium.recipes.teachers import check_widths, taught, teacher_files
 from tertium.recipes.triples import TripleData, load_triples
+from tertium.records.manifest import TrainingData
 from tertium.training import train_stage
 from tertium.training.conditional import ConditionalModule
 from tertium.training.health import Measurement

@@ -12,10 +12,10 @@ from tertium.data.overlap import PairKey, pair_key
 from tertium.data.readers import iter_rows
 from tertium.data.rows import ConditionalPair, GradedTriple
 from tertium.errors import TertiumError
-from tertium.manifest import TrainingData
 from tertium.recipes.amounts import Amount
 from tertium.recipes.examples import StageData
 from tertium.recipes.schema import DataSpec, FoldSpec, SelectSpec, SourceSpec, StageSpec
+from tertium.records.manifest import TrainingData
 from tertium.training.conditional import TripleExamples
 from tertium.types import TextTriple
 

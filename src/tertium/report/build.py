@@ -8,10 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tertium.analysis.drawing import plain_style
+from tertium.drawing import plain_style
 from tertium.errors import TertiumError, require
 from tertium.evaluation.provenance import Provenance, current_command
-from tertium.inference import load
+from tertium.models import load
 from tertium.progress import bar
 from tertium.report.contents import contents
 from tertium.report.folder import (

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tertium.analysis import focus_figure
 from tertium.data.overlap import pair_key
 from tertium.evaluation.conditions import condition_sensitivity
+from tertium.explain.focus_figure import focus_figure
 from tertium.report.parts import Block, Drawn, LeftOut, Section, Table, rounded
 from tertium.report.sets import GradedSet
 from tertium.report.study import Study

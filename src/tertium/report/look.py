@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, TypeVar
 from tertium.analysis import (
     AttentionMaps,
     Augmented,
-    Focus,
     PairInformation,
     Sinks,
     attention_histograms,
     attention_sinks,
     drop_by_attention,
-    focus,
     layer_energies,
     pair_information,
     sentence_attention,
 )
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.explain import Focus, focus
 from tertium.heads import SeaverHead
-from tertium.inference import ConditionalAverage, ConditionalScorer, TripleGrader
+from tertium.models import ConditionalAverage, ConditionalScorer, Encoder, TripleGrader
 from tertium.report.models import Part
 from tertium.report.parts import LeftOut
 from tertium.report.sets import GradedSet

@@ -8,8 +8,8 @@ from pathlib import Path
 from tertium.data.readers import iter_texts
 from tertium.data.samples import sample_sentences
 from tertium.errors import TertiumError
-from tertium.inference import resolve
-from tertium.manifest import read_manifest
+from tertium.models import resolve
+from tertium.records.manifest import read_manifest
 from tertium.report.parts import LeftOut
 from tertium.report.runs import Runs, read_runs
 from tertium.report.sets import CONDITIONAL, GradedSet, main_set, read_benchmarks, read_own

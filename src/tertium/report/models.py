@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 from tertium.analysis import inspect_encoders
-from tertium.encoders import Encoder
-from tertium.encoders.static import StaticEncoder
-from tertium.encoders.towers import tower_encoders
 from tertium.errors import TertiumError
-from tertium.inference import ConditionalAverage, Ensemble, PairScorer, TripleGrader
+from tertium.models import ConditionalAverage, Encoder, Ensemble, PairScorer, TripleGrader
+from tertium.models.static import StaticEncoder
+from tertium.models.towers import tower_encoders
 from tertium.types import Kind
 
 __all__ = ["Facts", "Model", "Part", "facts_of", "kind_of", "labels_of", "parts_of"]

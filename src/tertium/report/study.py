@@ -16,7 +16,7 @@ from tertium.evaluation.context import Memory
 from tertium.evaluation.leaks import Excluded, find_excluded
 from tertium.evaluation.metrics import cosines
 from tertium.functional import alignment, anisotropy, effective_rank, uniformity
-from tertium.inference import PairScorer, TripleGrader
+from tertium.models import PairScorer, TripleGrader
 from tertium.report.look import PartLook, Reallocation, look_at, reallocations
 from tertium.report.models import Facts, Model, facts_of, parts_of
 from tertium.report.parts import Broken, LeftOut

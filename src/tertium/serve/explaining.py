@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tertium.encoders.encoder import Truncation
-from tertium.encoders.explains import Explainable
-from tertium.encoders.explanation import explained
+from tertium.explain import explained
+from tertium.models.encoder import Truncation
+from tertium.models.explains import Explainable
 from tertium.serve.fair import FairQueue, Turn
 from tertium.serve.lanes import Refusal, Task
 from tertium.serve.spec import short_name
 
 if TYPE_CHECKING:
-    from tertium.encoders.explanation import Focus, Reading
+    from tertium.explain import Focus, Reading
 
 __all__ = ["Explaining", "Explanations", "explain", "explains", "scorings"]
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.encoders import Encoder, StaticEncoder
-from tertium.encoders.encoder import Truncation, beginning
 from tertium.errors import TertiumWarning
-from tertium.inference.average import ConditionalAverage
-from tertium.inference.ensemble import Ensemble
-from tertium.inference.pair import PairScorer
+from tertium.models import Encoder, StaticEncoder
+from tertium.models.average import ConditionalAverage
+from tertium.models.encoder import Truncation, beginning
+from tertium.models.ensemble import Ensemble
+from tertium.models.pair import PairScorer
 
 __all__ = ["Item", "Reader", "TextReader", "TripleReader"]
 

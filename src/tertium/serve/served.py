@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tertium.encoders.explanation.words import split_words
+from tertium.corpus import TextIndex
+from tertium.corpus.identity import identify
+from tertium.corpus.manifest import MANIFEST
+from tertium.corpus.rows import unit
 from tertium.errors import TertiumError
-from tertium.inference.grading import TripleGrader
-from tertium.inference.search import TextIndex
-from tertium.inference.search.identity import identify
-from tertium.inference.search.manifest import MANIFEST
-from tertium.inference.search.rows import unit
+from tertium.explain.words import split_words
+from tertium.models.grading import TripleGrader
 from tertium.serve.explaining import Make, explain, explains, scorings
 from tertium.serve.lanes import Lane, Refusal, Task
 from tertium.serve.problems import where

@@ -6,7 +6,7 @@ from tertium.serve.settings import Settings
 
 __all__ = ["LOADER", "Spec", "short_name", "spec_of"]
 
-LOADER = "tertium.inference.loading:load"
+LOADER = "tertium.models.loading:load"
 
 
 @dataclass(frozen=True)

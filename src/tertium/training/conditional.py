@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tertium.encoders.conditional import ConditionalModel
+from tertium.models.triple_encoder import ConditionalModel
 from tertium.objectives.base import reduce_terms
 from tertium.training.examples import Examples
 from tertium.training.module import TrainingModule, WeightedObjective

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.models import Encoder
 from tertium.training.module import TrainingModule, WeightedObjective
 from tertium.types import Encoded, Tokens, ViewPair
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from tertium.encoders import Encoder
-from tertium.encoders.twin import TwinModel
 from tertium.errors import TertiumError
 from tertium.heads import Projection
+from tertium.models import Encoder
+from tertium.models.twin import TwinModel
 from tertium.objectives import Objective
 from tertium.training.gather import gather_views
 from tertium.training.momentum import MomentumQueue

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, distributed, nn
 
-from tertium.encoders import Encoder
 from tertium.errors import TertiumError
+from tertium.models import Encoder
 from tertium.types import Tokens
 
 __all__ = ["MomentumQueue"]

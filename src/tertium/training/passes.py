@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from tertium.encoders import Encoder
-from tertium.encoders.batching import token_budget_batches
+from tertium.models import Encoder
+from tertium.models.batching import token_budget_batches
 from tertium.types import Encoded, Tokens
 
 __all__ = ["encode_tokens", "length_groups"]

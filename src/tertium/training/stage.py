@@ -20,8 +20,8 @@ from transformers.trainer_callback import (
     TrainerState,
 )
 
-from tertium.encoders.bfloat16 import check_bfloat16
-from tertium.encoders.quiet import quiet
+from tertium.models.bfloat16 import check_bfloat16
+from tertium.models.quiet import quiet
 from tertium.progress import bar
 from tertium.training.conditional import ConditionalModule, TripleCollator
 from tertium.training.examples import Collator, EpochBatches, Examples

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, distributed
 
-from tertium.encoders.cross_attention import cross_branches, cross_layers
-from tertium.encoders.twin import TwinModel
+from tertium.models.cross_attention import cross_branches, cross_layers
+from tertium.models.twin import TwinModel
 from tertium.training.passes import length_groups
 from tertium.types import Crossing, Tokens, Towers
 

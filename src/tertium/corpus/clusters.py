@@ -1,0 +1,141 @@
+"""Groups of texts: communities around a text, or as many groups as are asked for."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.corpus.embed import Source, distinct_rows
+from tertium.corpus.method import check_threshold
+from tertium.corpus.rows import Matrix, cosines, unit
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.progress import on_terminal
+
+__all__ = ["Cluster", "Clustering", "cluster"]
+
+_HELD = 1 << 24  # similarities that finding communities holds at once: 64 MB
+_WINDOW = 4096
+_MOST = 200_000  # texts among which communities are looked for
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Texts that belong together.
+
+    Attributes:
+        centre: row of the text in the middle.
+        rows: all of them, the centre first, then by falling similarity.
+        scores: cosine of each with the centre; with ``k`` groups, with the mean of the group.
+    """
+
+    centre: int
+    rows: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Clusters, the largest first, and the rows that are in none."""
+
+    clusters: tuple[Cluster, ...]
+    alone: tuple[int, ...]
+
+
+def cluster(
+    texts: Sequence[str],
+    source: Source,
+    *,
+    threshold: float = 0.75,
+    min_size: int = 3,
+    k: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Clustering:
+    """Group texts.
+
+    Without ``k``, communities: a text with all that reach ``threshold`` with it, the largest first;
+    a text belongs to one at most, and many to none (``community_detection`` of
+    sentence-transformers; every pair is looked at). With ``k``, that many groups, and every text in
+    one (``MiniBatchKMeans`` of scikit-learn on unit vectors); fewer, with a warning, where texts
+    repeat and groups stay empty.
+
+    Args:
+        texts: any number; they and their vectors are held in memory.
+        source: a model, or the vectors that it made, row i of text i.
+        threshold: least cosine with the text in the middle.
+        min_size: communities of fewer texts are none.
+        k: how many groups at most, instead of communities.
+        seed: of the first centres, with ``k``.
+        progress: False for no progress on standard error.
+    """
+    check_threshold(threshold)
+    if min_size < 1:
+        raise TertiumError(f"A community has at least one text, not {min_size}.")
+    if k is not None and not 1 <= k <= len(texts):
+        raise TertiumError(f"{len(texts):,} texts cannot be put into {k:,} groups.")
+    if k is None and len(texts) > _MOST:
+        raise TertiumError(
+            f"Communities compare all texts with all others, which {len(texts):,} texts are too "
+            f"many for (at most {_MOST:,}). Ask for groups with k, or dedupe first."
+        )
+    if not len(texts):
+        return Clustering((), ())
+    vectors = distinct_rows(texts, source, range(len(texts)), progress=progress).block(0, 1 << 62)
+    if k is None:
+        found = _communities(vectors, threshold, min_size, progress=progress)
+    else:
+        found = _groups(vectors, k, seed)
+        if len(found) < k:
+            warnings.warn(
+                f"{len(found):,} groups instead of {k:,}: the others stayed empty, as they do "
+                "where texts repeat.",
+                TertiumWarning,
+                stacklevel=2,
+            )
+    inside = {row for group in found for row in group.rows}
+    return Clustering(tuple(found), tuple(row for row in range(len(texts)) if row not in inside))
+
+
+def _communities(
+    vectors: Matrix, threshold: float, min_size: int, *, progress: bool | None
+) -> list[Cluster]:
+    from sentence_transformers.util import community_detection
+
+    found = community_detection(
+        np.ascontiguousarray(vectors),
+        threshold=threshold,
+        min_community_size=min_size,
+        batch_size=max(1, min(1024, _HELD // len(vectors))),
+        show_progress_bar=progress is not False and on_terminal(),
+    )
+    groups = [_ordered(vectors, rows, vectors[rows[0]], centre=rows[0]) for rows in found]
+    return sorted(groups, key=lambda group: (-len(group.rows), group.centre))
+
+
+def _groups(vectors: Matrix, k: int, seed: int) -> list[Cluster]:
+    from sklearn.cluster import MiniBatchKMeans
+
+    means = MiniBatchKMeans(k, random_state=seed, batch_size=_WINDOW, n_init=3).fit(vectors)
+    labels: NDArray[np.int32] = means.labels_
+    centres = unit(means.cluster_centers_)
+    order = np.argsort(labels, kind="stable")
+    members = np.split(order, np.searchsorted(labels[order], np.arange(1, k)))
+    groups = [
+        _ordered(vectors, rows.tolist(), centre)
+        for rows, centre in zip(members, centres, strict=True)
+        if len(rows)
+    ]
+    return sorted(groups, key=lambda group: (-len(group.rows), group.centre))
+
+
+def _ordered(
+    vectors: Matrix, rows: Sequence[int], middle: Matrix, *, centre: int | None = None
+) -> Cluster:
+    """Rows by falling similarity to the middle, the centre first whatever its equals."""
+    scores = cosines(vectors[list(rows)], middle[None])
+    placed = np.asarray(rows)
+    order = np.lexsort((placed, -scores, placed != (-1 if centre is None else centre)))
+    ranked = placed[order].tolist()
+    return Cluster(ranked[0], tuple(ranked), tuple(scores[order].tolist()))

@@ -1,0 +1,101 @@
+"""Approximate neighbours by a navigable graph (HNSW); the one place that knows usearch.
+
+The graph holds vectors as whole numbers from -127 to 127, a quarter of their size. It only names
+candidates: whoever asks scores them again with the vectors themselves.
+"""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.corpus.rows import Positions
+from tertium.errors import TertiumError, require
+
+__all__ = ["Graph", "codes"]
+
+_CONNECTIVITY = 16  # links of a node
+_MANY = 16  # queries that are worth a second thread
+_FIRST = 1024  # nodes that are added one by one: in a small graph two at a time can miss each other
+_EXPANSION = 128  # candidates that are looked at while adding and while searching
+
+
+def codes(rows: NDArray[Any]) -> NDArray[np.int8]:
+    """Rows as whole numbers, each with a scale of its own, which cosines do not see.
+
+    >>> codes(np.array([[0.2, -0.1], [0.0, 0.0]])).tolist()
+    [[127, -64], [0, 0]]
+    """
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    return np.rint(rows * (127 / np.where(largest > 0, largest, 1))).astype(np.int8)
+
+
+class Graph:
+    """Positions of vectors, found by walking from neighbour to neighbour."""
+
+    def __init__(self, dimension: int) -> None:
+        require("search", purpose="Approximate search", packages=("usearch",))
+        from usearch.index import Index
+
+        self._index = Index(
+            ndim=dimension,
+            metric="cos",
+            dtype="i8",
+            connectivity=_CONNECTIVITY,
+            expansion_add=_EXPANSION,
+            expansion_search=_EXPANSION,
+        )
+
+    @classmethod
+    def open(cls, path: Path, dimension: int, *, writable: bool = False) -> "Graph":
+        """Map a saved graph into memory, or with ``writable`` read it whole."""
+        graph = cls(dimension)
+        try:
+            (graph._index.load if writable else graph._index.view)(path)
+        except (RuntimeError, ValueError, OSError) as error:
+            if not path.exists():  # another process has just replaced it
+                raise FileNotFoundError(errno.ENOENT, "no such file", str(path)) from error
+            raise TertiumError(
+                f"{path} is damaged ({error}). Restore it from a copy, or build the index again."
+            ) from error
+        return graph
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, start: int, rows: NDArray[Any], *, threads: int) -> None:
+        """Add rows under the positions from ``start`` on.
+
+        Args:
+            start: position of the first row.
+            rows: vectors.
+            threads: 1 makes the same graph every time, 0 uses all cores.
+        """
+        keys = np.arange(start, start + len(rows), dtype=np.uint64)
+        alone = max(0, min(len(rows), _FIRST - len(self)))
+        for part, workers in ((slice(alone), 1), (slice(alone, None), threads)):
+            if len(keys[part]):
+                self._index.add(keys[part], codes(rows[part]), threads=workers)
+
+    def search(self, queries: NDArray[Any], k: int) -> Positions:
+        """Candidates of each query, about the nearest ``k``; -1 where there are fewer."""
+        from usearch.index import BatchMatches
+
+        wide = min(k, len(self))
+        keys = np.full((len(queries), wide), -1, np.int64)
+        if not wide or not len(queries):
+            return keys
+        threads = 1 if len(queries) < _MANY else 0
+        found = self._index.search(codes(queries), wide, threads=threads)
+        if isinstance(found, BatchMatches):
+            here = np.arange(wide) < np.asarray(found.counts)[:, None]
+            keys[here] = np.asarray(found.keys).astype(np.int64)[here]
+        else:  # of a single query, as many as there are
+            keys[0, : len(found.keys)] = found.keys
+        return keys
+
+    def save(self, path: Path) -> None:
+        """Write the graph to a file."""
+        self._index.save(path)

@@ -1,0 +1,162 @@
+"""Vectors of many texts, made once, kept in a file and mapped into memory."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from tertium.engines.fingerprints import encoder_fingerprint
+from tertium.errors import TertiumError
+from tertium.files import atomic_path, new_matrix
+from tertium.models import ENCODERS, Encoder, StaticEncoder
+from tertium.models.batching import chunks
+from tertium.models.encoder import Truncation
+from tertium.models.ensemble import Ensemble
+from tertium.models.hashing import hash_weights
+from tertium.models.pair import PairScorer
+from tertium.progress import bar
+from tertium.types import Embedder
+
+__all__ = ["embedded_windows", "map_vectors"]
+
+_CHUNK = 2048  # texts; an interruption loses at most so many
+
+
+def map_vectors(
+    model: Embedder,
+    texts: Sequence[str],
+    path: Path,
+    *,
+    chunk: int = _CHUNK,
+    progress: bool | None = None,
+) -> NDArray[np.float32]:
+    """Row i is the vector of text i, read from ``path`` when it is asked for.
+
+    What an interrupted call has written is kept: the next one with the same model and texts goes
+    on behind it, and where all is there nothing is encoded. Several processes may call it: one
+    writes, the others wait.
+
+    Args:
+        model: makes the vectors.
+        texts: in the order of the rows.
+        path: a .npy file; how far it is stands beside it, in a .json file.
+        chunk: texts between two notes of how far it is.
+        progress: False for no progress on standard error.
+    """
+    if not texts:
+        raise TertiumError("There are no texts to embed.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        _fill(model, texts, path, chunk=chunk, progress=progress)
+    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+
+
+def embedded_windows(
+    model: Embedder, texts: Iterable[str], *, window: int
+) -> Iterator[NDArray[Any]]:
+    """The vectors of so many texts at a time; what was cut is told once, at the end."""
+    truncation = Truncation()
+    counted: dict[str, Any] = {"truncation": truncation} if _counts(model) else {}
+    encode: Callable[..., NDArray[Any]] = model.encode
+    for part in chunks(texts, window):
+        rows = np.asarray(encode(part, progress=False, **counted))
+        if rows.shape != (len(part), model.dimension):
+            raise TertiumError(
+                f"{model.name} gives vectors of shape {rows.shape}, not "
+                f"{(len(part), model.dimension)}."
+            )
+        if not np.isfinite(rows).all():
+            first = part[int(np.argmin(np.isfinite(rows).all(axis=1)))]
+            raise TertiumError(
+                f"{model.name} gives a vector that is not finite for {first[:60]!r}."
+            )
+        yield rows
+    truncation.report()
+
+
+def _counts(model: Embedder) -> bool:
+    """Whether the model counts texts that were not read whole, as ours do."""
+    return isinstance(model, (*ENCODERS.values(), PairScorer, Ensemble))
+
+
+def _fill(
+    model: Embedder, texts: Sequence[str], path: Path, *, chunk: int, progress: bool | None
+) -> None:
+    record = path.with_suffix(".json")
+    wanted = {"sha256": _digest(model, texts), "rows": len(texts), "dimension": model.dimension}
+    done = _done(record, path, wanted)
+    if done == len(texts):
+        return
+    shape = (len(texts), model.dimension)
+    matrix = np.load(path, mmap_mode="r+") if done else new_matrix(path, np.float32, shape)
+    with bar(total=len(texts), label="teacher", unit="text", show=progress) as shown:
+        shown.update(done)
+        for rows in embedded_windows(model, texts[done:], window=chunk):
+            matrix[done : done + len(rows)] = rows
+            matrix.flush()
+            done += len(rows)
+            with atomic_path(record) as temporary:  # only now do these rows count
+                temporary.write_text(json.dumps({**wanted, "done": done}))
+            shown.update(len(rows))
+
+
+def _done(record: Path, path: Path, wanted: dict[str, object]) -> int:
+    """Rows that an earlier call with the same model and texts has finished."""
+    if not (record.exists() and path.exists()):
+        return 0
+    found = json.loads(record.read_text())
+    same = all(found.get(key) == value for key, value in wanted.items())
+    return int(found["done"]) if same else 0
+
+
+def _digest(model: Embedder, texts: Sequence[str]) -> str:
+    """One hash of all that decides about the vectors; the model's name does not."""
+    found = hashlib.sha256(_content(model).encode())
+    for text in texts:
+        content = text.encode(errors="surrogatepass")
+        found.update(f"\n{len(content)} ".encode() + content)
+    return found.hexdigest()
+
+
+def _content(model: Any) -> str:
+    """Weights, settings and vocabulary; of a model that is not ours what it says of itself."""
+    if isinstance(model, PairScorer):
+        return _content(model.encoder)
+    if isinstance(model, Ensemble):
+        return "\n".join(f"{m.weight!r} {_content(m.encoder)}" for m in model.members)
+    if isinstance(model, StaticEncoder):
+        return _static_content(model)
+    if isinstance(model, Encoder):
+        return encoder_fingerprint(
+            model,
+            vocabulary=sorted(model.tokenizer.get_vocab().items()),
+            tokenizer=_tokenizer_content(getattr(model.tokenizer, "backend_tokenizer", None)),
+            max_length=model.max_length,
+            prompt=model.prompt,
+        )
+    return str(getattr(model, "fingerprint", f"name {model.name}"))
+
+
+def _static_content(model: StaticEncoder) -> str:
+    modules = list(model.model)
+    description = [
+        [type(module).__name__ for module in modules],
+        _tokenizer_content(cast(Any, modules[0]).tokenizer),
+        model.prompt,
+    ]
+    found = hashlib.sha256(json.dumps(description).encode())
+    hash_weights(model.model, found)
+    return found.hexdigest()
+
+
+def _tokenizer_content(tokenizer: Any) -> Any:
+    """A fast tokenizer without what each call sets anew; None for a slow one."""
+    if tokenizer is None:
+        return None
+    content = json.loads(tokenizer.to_str())
+    return {name: x for name, x in content.items() if name not in ("truncation", "padding")}

@@ -1,0 +1,235 @@
+"""Which engine is fastest for a model on this machine, measured once and remembered."""
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tertium.data.samples import sample_pairs, sample_sentences
+from tertium.engines import ENGINES
+from tertium.engines.build import ensure
+from tertium.engines.check import check_engine, open_engine
+from tertium.engines.parts import Part
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.files import atomic_path, cache_folder
+from tertium.hardware import architecture, cores, processor
+from tertium.progress import bar
+from tertium.types import EngineName
+
+__all__ = ["Trial", "machine", "remember", "remembered", "tune"]
+
+_BUDGET = 1024  # tokens per batch while engines and threads are compared
+_BUDGETS = (256, 512, 1024, 2048, 4096)  # those of the finalists
+_FINALISTS = 2
+_TURNS = 3  # in which they are compared: a machine does not keep its pace
+_WARM_UP = 8  # texts
+
+
+class Trial(BaseModel):
+    """How fast a model ran in one way.
+
+    Attributes:
+        engine: what ran it.
+        threads: of the engine.
+        token_budget: tokens per batch, padding included.
+        texts_per_second: or triples, for a conditional model.
+        measured: when.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: EngineName
+    threads: int
+    token_budget: int
+    texts_per_second: float
+    measured: str
+
+
+def tune(
+    part: Part,
+    *,
+    seconds: float = 30.0,
+    texts: Sequence[str] | None = None,
+    exact: bool = False,
+    progress: bool | None = None,
+) -> list[Trial]:
+    """Measure engines and threads, then token budgets of the fastest in turn; remember the best.
+
+    What has to be exported first takes its own time. An engine that does not run on this processor,
+    or whose export is refused, is left out with a warning.
+
+    Args:
+        part: the model, or one of its members.
+        seconds: for all measurements together.
+        texts: what to measure with (default: everyday sentences).
+        exact: leave out engines whose vectors differ by more than rounding.
+        progress: False for no progress on standard error.
+
+    Returns:
+        All trials, the fastest first; those that came no further than the first round at the end.
+    """
+    if not 0 < seconds < math.inf:
+        raise TertiumError(f"seconds is {seconds:g}; it must be positive and finite.")
+    work = list(texts) if texts is not None else _everyday()
+    if not work:
+        raise TertiumError("There are no texts to measure with.")
+    wanted = [engine for engine in _installed() if ENGINES[engine].exact or not exact]
+    # Integers first: where they need a cap, their runtime must not have begun without it.
+    usable = {e for e in sorted(wanted, key=lambda e: ENGINES[e].exact) if _usable(part, e)}
+    engines = [engine for engine in wanted if engine in usable]
+    first = [(engine, count) for engine in engines for count in _thread_counts(engine)]
+    share = seconds / (len(first) + _FINALISTS * len(_BUDGETS))
+    total = len(first) + _TURNS * min(_FINALISTS, len(first))
+    trials: list[Trial] = []
+    finals: list[Trial] = []
+    with bar(total=total, label="tuning", unit="trial", show=progress) as shown:
+        for engine, threads in first:
+            trials += _trials(part, engine, threads, [_BUDGET], work, share)
+            shown.update(1)
+        finalists = _fastest(trials)[:_FINALISTS]
+        for best in finalists * _TURNS:
+            finals += _trials(part, best.engine, best.threads, _BUDGETS, work, share / _TURNS)
+            shown.update(1)
+    others = [trial for trial in trials if trial not in finalists]
+    ranked = [*_fastest(finals), *_fastest(others)]
+    remember(part.fingerprint, ranked[0])
+    return ranked
+
+
+def remembered(fingerprint: str) -> Trial | None:
+    """The best trial of a model on this machine; None if there was none."""
+    found = _read(_file()).get(_key(fingerprint))
+    try:
+        return None if found is None else Trial.model_validate(found)
+    except ValidationError:  # from another version
+        return None
+
+
+def remember(fingerprint: str, best: Trial) -> None:
+    """Keep the best trial of a model on this machine."""
+    path = _file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")), atomic_path(path) as temporary:
+        known = {**_read(path), _key(fingerprint): best.model_dump(mode="json")}
+        temporary.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+
+
+def machine() -> str:
+    """Processor and cores that this process may use."""
+    return f"{architecture()}, {processor()}, {cores()} cores"
+
+
+def _usable(part: Part, engine: EngineName) -> bool:
+    """Whether the engine can run the model here; the export is made if there is none."""
+    if engine is EngineName.TORCH:
+        return True
+    try:
+        check_engine(part, engine, ensure(part, engine).folder)
+    except TertiumError as error:
+        warnings.warn(f"{engine} is left out: {error}", TertiumWarning, stacklevel=3)
+        return False
+    return True
+
+
+def _trials(
+    part: Part,
+    engine: EngineName,
+    threads: int,
+    budgets: Sequence[int],
+    texts: list[str],
+    seconds: float,
+) -> Iterator[Trial]:
+    """One engine with each of some budgets."""
+    running = None
+    if engine is not EngineName.TORCH:
+        running = open_engine(part, engine, ensure(part, engine).folder, threads=threads)
+    before = part.owner.engine, part.owner.token_budget
+    try:
+        for budget in budgets:
+            part.use(running, token_budget=budget)
+            yield Trial(
+                engine=engine,
+                threads=threads,
+                token_budget=budget,
+                texts_per_second=_rate(part, texts, seconds),
+                measured=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            )
+    finally:
+        part.use(before[0], token_budget=before[1])
+
+
+def _rate(part: Part, texts: list[str], seconds: float) -> float:
+    """Texts a second, the best of as many passes as the time allows.
+
+    The first pass does not count: engines compile what is new to them for every shape of a batch.
+    """
+    end = time.perf_counter() + seconds
+    part.work(texts[:_WARM_UP])
+    begin = time.perf_counter()
+    part.work(texts[:_WARM_UP])
+    first = time.perf_counter() - begin
+    some = texts[: max(_WARM_UP, int(_WARM_UP * seconds / 2 / first))]
+    part.work(some)
+    best = 0.0
+    while not best or time.perf_counter() < end:
+        begin = time.perf_counter()
+        part.work(some)
+        best = max(best, len(some) / (time.perf_counter() - begin))
+    return best
+
+
+def _fastest(trials: list[Trial]) -> list[Trial]:
+    """The best trial of every way to run the model, the fastest first."""
+    found: dict[tuple[EngineName, int, int], Trial] = {}
+    for trial in sorted(trials, key=lambda trial: -trial.texts_per_second):
+        found.setdefault((trial.engine, trial.threads, trial.token_budget), trial)
+    return list(found.values())
+
+
+def _installed() -> list[EngineName]:
+    """Engines with a graph whose packages are there, and torch."""
+    return [
+        name
+        for name, kind in ENGINES.items()
+        if name is not EngineName.STATIC and all(find_spec(package) for package in kind.packages)
+    ]
+
+
+def _thread_counts(engine: EngineName) -> list[int]:
+    """All threads, half of them and so on; torch's number is set for the whole process."""
+    most = torch.get_num_threads()
+    if engine is EngineName.TORCH:
+        return [most]
+    counts = [most]
+    while counts[-1] > 1 and len(counts) < 3:
+        counts.append(counts[-1] // 2)
+    return counts
+
+
+def _everyday() -> list[str]:
+    pairs = [text for pair in sample_pairs() for text in (pair.sentence1, pair.sentence2)]
+    return list(dict.fromkeys([*sample_sentences(), *pairs]))
+
+
+def _file() -> Path:
+    return cache_folder() / "tuning.json"
+
+
+def _key(fingerprint: str) -> str:
+    return f"{fingerprint[:32]} on {machine()}"
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

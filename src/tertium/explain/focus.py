@@ -1,0 +1,258 @@
+"""Where attention goes under a condition: before SEAVER's reallocation, and after it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tertium.errors import TertiumError
+from tertium.functional.reallocation import reweighting
+from tertium.models.encoder import Encoder, evaluating, valid_text
+from tertium.models.triple_encoder import TripleHead
+from tertium.models.triples import JoinedIds, Joiner
+from tertium.types import Encoded, TextTriple
+
+__all__ = ["Focus", "focus"]
+
+_MARKED = 5  # one word in so many is marked
+
+
+class _Reallocates(Protocol):
+    """A head that reallocates attention: which, and how sharply."""
+
+    attention_layers: tuple[int, ...]
+    augmentation: Any
+
+    def attention(self, side: Encoded) -> Tensor:
+        """The attention that is reallocated."""
+        ...
+
+
+@dataclass(frozen=True)
+class Focus:
+    """One triple, word by word; special tokens are left out.
+
+    Attributes:
+        words: of both sentences, whole.
+        split: how many of them belong to the first sentence.
+        condition: as it was read.
+        attention: of the last layer, the mean over heads; a row is the word that looks.
+        alone: the same where the sentences are read without the condition.
+        weights: SEAVER's W of the sentence part, the mean over heads.
+        relevance: attention that each word exchanges with the condition's words.
+        marked: places of the words with most of it.
+        reallocates: whether the weights enter a score; else they say what SEAVER would make of this
+            attention.
+    """
+
+    words: tuple[str, ...]
+    split: int
+    condition: str
+    attention: Float[Tensor, "w w"]
+    alone: Float[Tensor, "w w"]
+    weights: Float[Tensor, "w w"]
+    relevance: Float[Tensor, " w"]
+    marked: tuple[int, ...]
+    reallocates: bool = False
+
+    @property
+    def steps(self) -> tuple[Float[Tensor, "w w"], ...]:
+        """What a score is made of: attention without the condition, with it, and reallocated."""
+        return (self.alone, self.attention, *([self.weights] if self.reallocates else []))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers; what a model does not relate is null."""
+
+        def rows(matrix: Tensor) -> list[list[float | None]]:
+            return [[None if math.isnan(v) else v for v in row] for row in matrix.tolist()]
+
+        return {
+            "words": list(self.words),
+            "split": self.split,
+            "condition": self.condition,
+            "marked": list(self.marked),
+            "relevance": self.relevance.tolist(),
+            "without_condition": rows(self.alone),
+            "attention": rows(self.attention),
+            "reallocated": rows(self.weights),
+        }
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What one sequence of a model shows: words of its sentences, and blocks of the matrices."""
+
+    words: list[str]
+    first: int
+    attention: Tensor
+    alone: Tensor
+    weights: Tensor
+    relevance: Tensor
+
+
+def focus(
+    encoder: Encoder,
+    triple: TextTriple,
+    *,
+    head: TripleHead | None = None,
+    baseline: Encoder | None = None,
+) -> Focus:
+    """Attention between the words of two sentences, and how a condition reallocates it.
+
+    Args:
+        encoder: of a model that takes conditions, or any other.
+        triple: two sentences and a condition.
+        head: of that model (default: the triple is read as one sequence). One that reads each
+            sentence by itself with the condition has nothing to show between the sentences: there
+            the matrices are NaN.
+        baseline: whose attention to show (default: the model's own, before reallocation).
+    """
+    if not all(text.strip() for text in triple):
+        raise TertiumError("Two sentences and a condition are needed, and none may be empty.")
+    sequences = [(0, 1, 2)] if head is None else head.sequences
+    together = [members for members in sequences if 2 in members and len(members) > 1]
+    if not together:
+        raise TertiumError(
+            f"{encoder.name} reads sentences and condition apart, so that none attends to the "
+            "other. Take a model with head cross, seaver or bi."
+        )
+    # An isinstance check would overlook the submodules of a module since Python 3.12.
+    reallocating = cast(_Reallocates, head) if hasattr(head, "augmentation") else None
+    found = _read(encoder, triple, together, reallocating)
+    attention, alone = found.attention, found.alone
+    if baseline is not None:
+        other = _read(baseline, triple, together, None)
+        if other.words != found.words:
+            raise TertiumError("The two models cut these sentences into different words.")
+        attention, alone = other.attention, other.alone
+    count = max(1, len(found.words) // _MARKED)
+    marked = found.relevance.topk(count).indices.sort().values.tolist()
+    return Focus(
+        tuple(found.words),
+        found.first,
+        triple[2].strip(),
+        attention,
+        alone,
+        found.weights,
+        found.relevance,
+        tuple(marked),
+        reallocates=reallocating is not None,
+    )
+
+
+def _read(
+    encoder: Encoder,
+    triple: TextTriple,
+    sequences: Sequence[tuple[int, ...]],
+    head: _Reallocates | None,
+) -> _Reading:
+    readings = [
+        _sequence(encoder, head, [triple[at] for at in members if at < 2], triple[2])
+        for members in sequences
+    ]
+    return readings[0] if len(readings) == 1 else _beside(*readings)
+
+
+def _sequence(
+    encoder: Encoder, head: _Reallocates | None, sentences: Sequence[str], condition: str
+) -> _Reading:
+    """Read sentences and condition as one sequence; word pieces are joined to words."""
+    texts = [text.strip() for text in (*sentences, condition)]
+    joiner = Joiner(encoder.tokenizer, max_length=encoder.max_length)
+    ids = joiner.tokenize(texts)
+    row = joiner.join([ids[text] for text in texts[:-1]], ids[texts[-1]])
+    lengths = _kept(row.ids, joiner.separator)
+    kept = [ids[text][:length] for text, length in zip(texts, lengths, strict=True)]
+    batch, attention = _attention(encoder, head, joiner, row)
+    _, unasked = _attention(encoder, head, joiner, joiner.join(kept[:-1], None))
+    temperature = 1.0 if head is None else head.augmentation.temperature
+    weights = reweighting(attention, batch["segments"], temperature=temperature)
+    words, spans, firsts = [], [], []
+    start = 1
+    for text, length in zip(texts, lengths, strict=True):
+        for word, (left, right) in _words(encoder, text, length):
+            words.append(word)
+            spans.append((start + left, start + right))
+        start += length + 1
+        firsts.append(len(words))
+    own = firsts[-2]
+    joined = _by_word(attention, spans)
+    asked = slice(own, len(words))
+    relevance = joined[:own, asked].sum(dim=1) + joined[asked, :own].mean(dim=0)
+    return _Reading(
+        words[:own],
+        firsts[0],
+        joined[:own, :own],
+        _by_word(unasked, spans[:own]),
+        _by_word(weights, spans[:own]),
+        relevance,
+    )
+
+
+@torch.inference_mode()
+def _attention(
+    encoder: Encoder, head: _Reallocates | None, joiner: Joiner, row: JoinedIds
+) -> tuple[dict[str, Tensor], Float[Tensor, "1 h t t"]]:
+    """One sequence as a batch, and the attention in it that counts."""
+    batch = {key: value.to(encoder.device) for key, value in joiner.batch([row]).items()}
+    inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
+    layers = (-1,) if head is None else head.attention_layers
+    with evaluating(encoder.model):
+        encoded = encoder.forward(inputs, attention_layers=layers)
+    if encoded.attention is None:
+        raise TertiumError(f"{encoder.name} shows no attention.")
+    return batch, encoded.attention[-1] if head is None else head.attention(encoded)
+
+
+def _kept(ids: list[int], separator: int) -> list[int]:
+    """Tokens of each text between the special ones."""
+    ends = [at for at, token in enumerate(ids) if token == separator]
+    return [end - start for start, end in zip([1, *(e + 1 for e in ends[:-1])], ends, strict=True)]
+
+
+def _words(encoder: Encoder, text: str, length: int) -> list[tuple[str, tuple[int, int]]]:
+    """Whole words of the first ``length`` tokens of a text, with the tokens of each."""
+    clean = valid_text(text)
+    encoding = encoder.tokenizer(clean, add_special_tokens=False, split_special_tokens=True)
+    found: list[tuple[str, tuple[int, int]]] = []
+    numbers = encoding.word_ids(0)[:length] if encoding.is_fast else list(range(length))
+    names = encoder.tokenizer.convert_ids_to_tokens(encoding["input_ids"][:length])
+    for at, number in enumerate(numbers):
+        if at and number is not None and number == numbers[at - 1]:
+            word, (left, _) = found[-1]
+            found[-1] = (word, (left, at + 1))
+            continue
+        span = encoding.word_to_chars(number) if encoding.is_fast and number is not None else None
+        word = clean[span.start : span.end].strip() if span else names[at]
+        found.append((word or names[at], (at, at + 1)))
+    return found
+
+
+@torch.inference_mode()
+def _by_word(maps: Float[Tensor, "1 h t t"], spans: Sequence[tuple[int, int]]) -> Tensor:
+    """The mean over heads and the pieces of both words: more pieces do not make a word more."""
+    matrix = maps[0].mean(dim=0).cpu()
+    columns = torch.stack([matrix[:, left:right].mean(dim=1) for left, right in spans], dim=1)
+    return torch.stack([columns[left:right].mean(dim=0) for left, right in spans])
+
+
+def _beside(first: _Reading, second: _Reading) -> _Reading:
+    """Two sequences as one, with nothing between them."""
+
+    def blocks(one: Tensor, two: Tensor) -> Tensor:
+        joined = torch.full((len(one) + len(two),) * 2, torch.nan)
+        joined[: len(one), : len(one)], joined[len(one) :, len(one) :] = one, two
+        return joined
+
+    return _Reading(
+        first.words + second.words,
+        len(first.words),
+        blocks(first.attention, second.attention),
+        blocks(first.alone, second.alone),
+        blocks(first.weights, second.weights),
+        torch.cat([first.relevance, second.relevance]),
+    )

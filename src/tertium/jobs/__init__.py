@@ -1,0 +1,40 @@
+"""Files of any size into folders of Parquet shards, by several processes, resumably."""
+
+from typing import TYPE_CHECKING
+
+from tertium.lazy import lazy
+
+if TYPE_CHECKING:
+    from tertium.jobs.api import encode_file, score_file
+    from tertium.jobs.read import (
+        ScoreBlock,
+        VectorBlock,
+        iter_scores,
+        iter_vectors,
+        read_vectors,
+    )
+    from tertium.jobs.request import Crew, Finished
+    from tertium.jobs.source import OnError
+
+__all__ = [
+    "Crew",
+    "Finished",
+    "OnError",
+    "ScoreBlock",
+    "VectorBlock",
+    "encode_file",
+    "iter_scores",
+    "iter_vectors",
+    "read_vectors",
+    "score_file",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "api": ["encode_file", "score_file"],
+        "read": ["ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors"],
+        "request": ["Crew", "Finished"],
+        "source": ["OnError"],
+    },
+)

@@ -1,0 +1,221 @@
+"""Round-trip translation: a text file into another language and back, row by row."""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from tertium.data.readers import iter_texts
+from tertium.errors import TertiumError, unknown_name
+from tertium.files import atomic_path, sha256
+from tertium.models.names import resolve
+from tertium.progress import bar
+
+if TYPE_CHECKING:
+    from tertium.models.encoder import Truncation
+    from tertium.models.translator import Translator
+
+__all__ = ["PIVOTS", "RoundTrip", "round_trip"]
+
+# Languages with a MarianMT model from English and back, under these names on the hub.
+PIVOTS = (
+    *("ar", "cs", "da", "de", "es", "fi", "fr", "hu"),
+    *("id", "it", "nl", "ru", "sv", "uk", "vi", "zh"),
+)
+_TO, _BACK = "Helsinki-NLP/opus-mt-en-{pivot}", "Helsinki-NLP/opus-mt-{pivot}-en"
+_WINDOW = 256  # texts between two writes; an interruption loses at most so many
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """What came back through one language.
+
+    Attributes:
+        pivot: the language's code.
+        file: one line per text of the input, in its order.
+        texts: how many lines.
+        unchanged: how many came back as they were.
+    """
+
+    pivot: str
+    file: Path
+    texts: int
+    unchanged: int
+
+
+def round_trip(
+    texts: Path,
+    output: Path,
+    pivot: str,
+    *,
+    to: str | None = None,
+    back: str | None = None,
+    language: str = "en",
+    beams: int = 4,
+    max_length: int = 128,
+    progress: bool | None = None,
+) -> RoundTrip:
+    """Translate every text of a file into a pivot language and back.
+
+    Texts are taken in windows, each translated in batches of like length and appended at once. The
+    same call after an interruption goes on with the first window that is missing, and ends in the
+    same file; one that is finished is left alone. A blank text stays blank, and a text whose
+    translation is blank stays as it was.
+
+    Args:
+        texts: a text file, one text a line, or a table.
+        output: folder for ``PIVOT.txt``, and ``PIVOT.json`` that says how it was made.
+        pivot: code of a language, as the models write it.
+        to: model from the language of the texts to the pivot: a folder or a hub id, in which
+            ``{pivot}`` stands for the code (default: MarianMT's from English).
+        back: model of the way back (default: ``to`` where that is given, for a multilingual one
+            such as NLLB, else MarianMT's to English).
+        language: code of the language of the texts, for a multilingual model.
+        beams: width of the search.
+        max_length: tokens that are read of a text, and written.
+        progress: False for no progress on standard error.
+    """
+    _check_pivot(pivot, language, own_model=to is not None)
+    settings: dict[str, Any] = {
+        "texts": texts.name,
+        "rows": sum(1 for _ in iter_texts(texts)),
+        "sha256": sha256(texts),
+        "language": language,
+        "pivot": pivot,
+        "to": (to or _TO).replace("{pivot}", pivot),
+        "back": (back or to or _BACK).replace("{pivot}", pivot),
+        "beams": beams,
+        "max_length": max_length,
+    }
+    file, record = output / f"{pivot}.txt", output / f"{pivot}.json"
+    found = _found(file, record, settings)
+    if not file.exists():
+        ways = _load(settings)
+        output.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(output / f".{pivot}.lock", timeout=0):
+                _write(record, settings)
+                _translate(texts, file, ways, settings, progress=progress)
+        except Timeout:
+            raise TertiumError(f"Another process is writing {file}. Wait for it.") from None
+    if "unchanged" not in found:
+        found = {**settings, "unchanged": _unchanged(texts, file)}
+        _write(record, found)
+    return RoundTrip(pivot, file, settings["rows"], int(found["unchanged"]))
+
+
+def _check_pivot(pivot: str, language: str, *, own_model: bool) -> None:
+    if not re.fullmatch(r"[\w-]+", pivot):
+        raise TertiumError(f"'{pivot}' is no code of a language: write de, or deu_Latn for NLLB.")
+    if pivot == language:
+        raise TertiumError(f"The texts are in '{pivot}' already: choose another pivot.")
+    if not own_model and pivot not in PIVOTS:
+        raise unknown_name("pivot", pivot, PIVOTS, remedy="Or name a model with --to and --from.")
+
+
+def _found(file: Path, record: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier call has noted; it must have been one with the same settings."""
+    if not record.exists():
+        if file.exists():
+            raise TertiumError(f"{file} exists, and no {record.name} beside it says what it is.")
+        return {}
+    found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
+    for name, value in settings.items():
+        if found.get(name) != value:
+            raise TertiumError(
+                f"{record} was made with another {name} ({found.get(name)}, now {value}). Give the "
+                "same again, or choose another folder."
+            )
+    return found if file.exists() else {}  # removed, or not finished
+
+
+def _load(settings: dict[str, Any]) -> "tuple[Translator, Translator]":
+    """The models of both ways; one that serves both is loaded once."""
+    from tertium.models.translator import Translator
+
+    to = Translator.load(resolve(settings["to"]), name=settings["to"])
+    if settings["back"] != settings["to"]:
+        return to, Translator.load(resolve(settings["back"]), name=settings["back"])
+    if not to.multilingual:
+        raise TertiumError(f"{to.name} translates one way only. Name the other model with --from.")
+    return to, to
+
+
+def _translate(
+    texts: Path,
+    file: Path,
+    ways: "tuple[Translator, Translator]",
+    settings: dict[str, Any],
+    *,
+    progress: bool | None,
+) -> None:
+    """Append what is missing, and give the file its name when all is there."""
+    from tertium.models.batching import chunks
+    from tertium.models.encoder import Truncation
+
+    part = file.with_suffix(".txt.part")
+    done = _whole_windows(part)
+    truncation = Truncation()
+    with (
+        part.open("a", encoding="utf-8", newline="\n") as stream,
+        bar(total=settings["rows"], label=file.stem, unit="text", show=progress) as shown,
+    ):
+        for number, window in enumerate(chunks(iter_texts(texts), _WINDOW)):
+            if number >= done:
+                lines = _there_and_back(window, ways, settings, truncation)
+                stream.write("".join(f"{line}\n" for line in lines))
+                stream.flush()
+                os.fsync(stream.fileno())
+            shown.update(len(window))
+    part.replace(file)
+    truncation.report()
+
+
+def _unchanged(texts: Path, file: Path) -> int:
+    with file.open(encoding="utf-8", newline="\n") as stream:
+        pairs = zip(iter_texts(texts), stream, strict=True)
+        return sum(_flat(text) == line.removesuffix("\n") for text, line in pairs)
+
+
+def _whole_windows(part: Path) -> int:
+    """How many windows an earlier call has written; what a kill left of one more is cut off."""
+    if not part.exists():
+        return 0
+    lines = part.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    windows = len(whole) // _WINDOW
+    with part.open("r+b") as stream:
+        stream.truncate(sum(map(len, whole[: windows * _WINDOW])))
+    return windows
+
+
+def _there_and_back(
+    texts: list[str],
+    ways: "tuple[Translator, Translator]",
+    settings: dict[str, Any],
+    truncation: "Truncation",
+) -> list[str]:
+    """One line per text; only texts that say something go on the journey."""
+    lines = [_flat(text) for text in texts]
+    rows = [row for row, line in enumerate(lines) if line]
+    said = [lines[row] for row in rows]
+    limits = {"beams": settings["beams"], "max_length": settings["max_length"]}
+    own, pivot = settings["language"], settings["pivot"]
+    there = ways[0].translate(said, source=own, target=pivot, truncation=truncation, **limits)
+    back = ways[1].translate(there, source=pivot, target=own, **limits)
+    for row, line in zip(rows, back, strict=True):
+        lines[row] = line or lines[row]
+    return lines
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _write(record: Path, content: dict[str, Any]) -> None:
+    with atomic_path(record) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

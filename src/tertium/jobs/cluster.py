@@ -1,0 +1,187 @@
+"""Workers as Ray actors, on this machine or on many.
+
+Actors give the bytes of a shard back, and this process writes them: the machines need no common
+disk, and every file is written whole here, as in a job without a cluster.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tertium.errors import TertiumError, require
+from tertium.files import atomic_path
+from tertium.jobs.shards import Done, disk_errors
+from tertium.jobs.tasks import TaskQueue
+from tertium.jobs.work import Task, Work, Worker, check_model
+
+__all__ = ["Actors"]
+
+
+@dataclass
+class _Member:
+    actor: Any
+    task: Task | None = None  # None while it starts, or waits
+
+
+class Actors:
+    """Stateful actors that load the model once; one that is lost is replaced.
+
+    Args:
+        work: what they do.
+        folder: where this process writes.
+        fingerprint: hash of the model, which every machine must have.
+        count: how many (default: as many as the cluster has processors for).
+        most: but no more than these; there are no more shards.
+        address: of a running cluster (default: one on this machine, for this job alone).
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        folder: Path,
+        *,
+        fingerprint: str,
+        most: int,
+        count: int | None = None,
+        address: str | None = None,
+    ) -> None:
+        require("cluster", purpose="Running on Ray")
+        self._work = work
+        self._folder = folder
+        self._fingerprint = fingerprint
+        self._count = None if count is None else min(count, most)
+        self._most = most
+        self._address = address
+
+    def run(
+        self,
+        tasks: Iterator[Task],
+        *,
+        finished: Callable[[Done], None],
+        advanced: Callable[[int], object],
+    ) -> None:
+        """Make every task; ``finished`` hears of each shard, ``advanced`` of its rows."""
+        import ray
+
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints what it has to tell
+            ours = self._connect()
+            try:
+                self._run(TaskQueue(tasks), finished, advanced)
+            finally:
+                if ours:
+                    ray.shutdown()
+
+    def _run(
+        self, queue: TaskQueue, finished: Callable[[Done], None], advanced: Callable[[int], object]
+    ) -> None:
+        import ray
+
+        idle: list[_Member] = []
+        awaited: dict[Any, _Member] = {}
+        for _ in range(self._count or self._processors()):
+            self._start(awaited)
+        while True:
+            while idle and (task := queue.take()) is not None:
+                member = idle.pop()
+                member.task = task
+                awaited[member.actor.pack.remote(*task)] = member
+            if not queue.fetch() and all(member.task is None for member in awaited.values()):
+                break
+            (reference,), _ = ray.wait(list(awaited), num_returns=1)
+            member = awaited.pop(reference)
+            try:
+                packed = ray.get(reference)
+            except ray.exceptions.RayTaskError as error:
+                raise _told(error) from error
+            except ray.exceptions.RayError as error:  # the actor, its machine or its result is lost
+                ray.kill(member.actor)
+                queue.lost(member.task, str(error).strip().splitlines()[0])
+                self._start(awaited)
+                continue
+            if packed is not None:
+                finished(self._store(packed, member.task))
+                advanced(packed[1].rows)
+            member.task = None
+            idle.append(member)
+        for member in [*idle, *awaited.values()]:
+            ray.kill(member.actor)
+
+    def _start(self, awaited: dict[Any, _Member]) -> None:
+        """A new actor gets its first task when it is ready, which a full cluster may delay."""
+        import ray
+
+        actor = ray.remote(num_cpus=self._work.threads)(_Actor).remote(
+            self._work, self._fingerprint
+        )
+        awaited[actor.ready.remote()] = _Member(actor)
+
+    def _store(self, packed: tuple[bytes, Done], task: Task | None) -> Done:
+        assert task is not None
+        content, done = packed
+        path = self._folder / task[0].name
+        with disk_errors(self._folder), atomic_path(path, durable=True) as temporary:
+            temporary.write_bytes(content)
+        return done
+
+    def _connect(self) -> bool:
+        """Join the cluster; True if it is left again at the end."""
+        import ray
+
+        if ray.is_initialized():
+            return False
+        common: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        try:
+            if self._address is not None:
+                ray.init(address=self._address, **common)
+            else:
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+                wanted = self._count and self._count * self._work.threads
+                ray.init(
+                    address="local",  # its own, whatever else runs here
+                    num_cpus=wanted or max(os.cpu_count() or 1, self._work.threads),
+                    include_dashboard=False,
+                    **common,
+                )
+        except Exception as error:  # Ray raises many kinds, and plain ones
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise TertiumError(
+                f"No Ray cluster at {self._address or 'this machine'}: {reason}. Start one with "
+                "'ray start --head', and set RAY_AUTH_TOKEN if it asks for a token; or leave "
+                "--ray-address out."
+            ) from error
+        return True
+
+    def _processors(self) -> int:
+        import ray
+
+        room = int(ray.cluster_resources().get("CPU", 1)) // self._work.threads
+        return max(min(room, self._most), 1)
+
+
+class _Actor:
+    """What lives on the cluster; it loads the model with its first shard."""
+
+    def __init__(self, work: Work, fingerprint: str) -> None:
+        self._work = work
+        self._fingerprint = fingerprint
+        self._worker: Worker | None = None
+
+    def ready(self) -> None:
+        """Answer, so that it is known to be there."""
+
+    def pack(self, *task: Any) -> tuple[bytes, Done]:
+        if self._worker is None:
+            check_model(self._work, self._fingerprint)
+            self._worker = Worker(self._work)
+        return self._worker.pack((task[0], task[1]))
+
+
+def _told(error: Any) -> Exception:
+    """What an actor raised, without Ray's account of it where it speaks for itself."""
+    cause = error.cause
+    return TertiumError(str(cause)) if isinstance(cause, TertiumError) else RuntimeError(str(error))

@@ -1,0 +1,93 @@
+"""``_shards.jsonl``: one line for every finished shard, added when its file is whole."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from tertium.errors import TertiumError
+from tertium.files import atomic_path
+from tertium.jobs.job import JOB, Job, read_job, record
+from tertium.jobs.plan import Shard
+from tertium.jobs.shards import Done, disk_errors, is_sound
+from tertium.progress import track
+
+__all__ = ["JOURNAL", "Journal", "any_finished", "finished_job", "sound_shards"]
+
+JOURNAL = "_shards.jsonl"
+
+
+class Journal:
+    """The finished shards of a folder.
+
+    While a job runs, lines are added in the order in which shards end; ``close`` puts them into
+    the order of the shards, so that the file does not tell how it was made.
+    """
+
+    def __init__(self, folder: Path, done: Mapping[int, Done]) -> None:
+        self._folder = folder
+        self.done = dict(done)
+        self._rewrite()
+
+    def add(self, done: Done) -> None:
+        """Note that a shard is finished, so that a loss of power does not undo it."""
+        with disk_errors(self._folder), (self._folder / JOURNAL).open("a", encoding="utf-8") as s:
+            s.write(done.to_json() + "\n")
+            s.flush()
+            os.fsync(s.fileno())
+        self.done[done.shard] = done
+
+    def close(self) -> None:
+        """Put the lines in order."""
+        self._rewrite()
+
+    def _rewrite(self) -> None:
+        lines = [self.done[index].to_json() + "\n" for index in sorted(self.done)]
+        path = self._folder / JOURNAL
+        with disk_errors(self._folder), atomic_path(path, durable=True) as temporary:
+            temporary.write_text("".join(lines), encoding="utf-8")
+
+
+def any_finished(folder: Path) -> bool:
+    """Whether a shard has ever been finished."""
+    return bool(_read(folder))
+
+
+def sound_shards(folder: Path, shards: list[Shard], *, progress: bool | None) -> dict[int, Done]:
+    """Finished shards whose files are what their records say; each is read once."""
+    known = _read(folder)
+    found = [shard for shard in shards if shard.index in known]
+    return {
+        shard.index: known[shard.index]
+        for shard in track(found, label="checking shards", unit="shard", show=progress)
+        if is_sound(folder, shard, known[shard.index])
+    }
+
+
+def finished_job(folder: Path) -> tuple[Job, list[Shard]]:
+    """The job of ``folder`` and its shards; raises unless all of them are there."""
+    job = read_job(folder)
+    if job is None:
+        raise TertiumError(f"{folder} holds no {JOB}: no folder that tertium encode or score made.")
+    known, shards = _read(folder), job.shards
+    there = sum(s.index in known and (folder / s.name).is_file() for s in shards)
+    if there < len(shards):
+        raise TertiumError(
+            f"{folder} has {there:,} of {len(shards):,} shards. Run the command that began it "
+            "again: it goes on where it was stopped."
+        )
+    return job, shards
+
+
+def _read(folder: Path) -> dict[int, Done]:
+    """Records by shard; a line that a kill left unfinished is no record."""
+    path = record(folder, JOURNAL)
+    if not path.exists():
+        return {}
+    found = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            done = Done.from_json(line)
+        except ValueError:
+            continue
+        found[done.shard] = done
+    return found

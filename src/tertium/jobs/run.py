@@ -1,0 +1,234 @@
+"""A bulk job from beginning to end, or from where an earlier one was stopped."""
+
+import os
+import pkgutil
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from tertium.errors import TertiumError, require
+from tertium.files import sync
+from tertium.jobs.cluster import Actors
+from tertium.jobs.engine import Chosen, run_by, settle
+from tertium.jobs.fingerprint import describe_input, model_fingerprint, same_input
+from tertium.jobs.job import (
+    JOB,
+    Job,
+    Model,
+    check_folder,
+    check_options,
+    read_job,
+    record,
+    write_job,
+)
+from tertium.jobs.journal import JOURNAL, Journal, any_finished, sound_shards
+from tertium.jobs.local import Processes
+from tertium.jobs.plan import Shard, pick, shard_size
+from tertium.jobs.request import Crew, Finished, Request
+from tertium.jobs.shards import Counts, disk_errors, shard_metadata
+from tertium.jobs.source import SKIPPED, Content, survey
+from tertium.jobs.work import Work
+from tertium.models.encoder import Truncation
+from tertium.models.names import resolve
+from tertium.models.triples import BlankConditionWarning, TripleTruncation
+from tertium.progress import bar
+from tertium.types import EngineName
+
+__all__ = ["run"]
+
+_MOST_WORKERS = 8  # of those that nobody asked for; each holds a copy of the model
+_PATIENCE = 2  # seconds in which the workers of a killed process end
+
+
+def run(request: Request, crew: Crew | None = None, *, progress: bool | None = None) -> Finished:
+    """Make every shard that is not there yet, and give account of all."""
+    crew = Crew() if crew is None else crew
+    require("scale", purpose="Writing shards", packages=("pyarrow",))
+    if crew.cluster:
+        require("cluster", purpose="Running on Ray")
+    fingerprint = model_fingerprint(request.model, revision=request.loading.get("revision"))
+    with _locked(request.folder):
+        job = _begin(request, fingerprint, progress=progress)
+        shards = job.shards
+        journal = Journal(request.folder, sound_shards(request.folder, shards, progress=progress))
+        pending = [shard for shard in shards if shard.index not in journal.done]
+        if pending:
+            _make(request, crew, job, journal, pending, progress=progress)
+        journal.close()
+    counts = sum((done.counts for done in journal.done.values()), Counts())
+    _warn(job.content, counts, job.rows)
+    about = shard_metadata(request.folder / shards[0].name)
+    return Finished(request.folder, job.rows, job.skipped, len(shards), len(pending), about)
+
+
+def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
+    """The job that the folder holds, if it is the one asked for, or a new one."""
+    folder, job = request.folder, read_job(request.folder)
+    if job is not None:
+        try:
+            _check_same(request, job, fingerprint)
+        except TertiumError:
+            if any_finished(folder):  # else nothing is lost by beginning anew
+                raise
+        else:
+            return job
+    for left in folder.glob("part-*"):
+        left.unlink()
+    engines = _settle(request)
+    described = describe_input(request.source.path)
+    found = survey(request.source, folder, on_error=request.on_error, progress=progress)
+    job = Job(
+        content=request.source.content,
+        input=described,
+        model=Model(name=request.model, sha256=fingerprint),
+        options=request.options,
+        engines=engines,
+        rows=found.rows,
+        skipped=found.skipped,
+        shard_rows=request.shard_rows or shard_size(found.rows),
+    )
+    write_job(folder, job)
+    return job
+
+
+def _check_same(request: Request, job: Job, fingerprint: str) -> None:
+    """Raise if ``job`` was begun with anything else than what is asked for now."""
+    folder, source = request.folder, request.source
+    if not same_input(source.path, job.input):
+        raise TertiumError(
+            f"{folder} holds another job: {source.path} has changed since it was begun. Name "
+            "another folder, or remove this one."
+        )
+    check_options(folder, job, content=source.content, model=fingerprint, **request.options)
+    if request.shard_rows not in (None, job.shard_rows):
+        raise TertiumError(
+            f"{folder} holds another job: shard-rows was {job.shard_rows} and is now "
+            f"{request.shard_rows}. Repeat the old command, or name another folder."
+        )
+    if request.engine is not EngineName.TORCH:
+        if not job.engines:
+            raise TertiumError(
+                f"{folder} does not say which export its job was begun with: tertium {job.tertium} "
+                "did not note it. Name another folder, or remove this one."
+            )
+        model, place = _loaded(request)
+        run_by(model, job.engines, folder=place, threads=1)  # raises if an export is another one
+
+
+def _settle(request: Request) -> tuple[Chosen, ...]:
+    """What runs every part of the model, in this job and whenever it goes on."""
+    if request.engine is EngineName.TORCH:
+        return ()
+    model, place = _loaded(request)
+    return settle(model, request.engine, folder=place)
+
+
+def _loaded(request: Request) -> tuple[Any, Path]:
+    """The model without an engine, and its folder."""
+    load = pkgutil.resolve_name(request.loader)
+    folder = resolve(request.model, revision=request.loading.get("revision"))
+    return load(request.model, **request.plain_loading), folder
+
+
+def _make(
+    request: Request,
+    crew: Crew,
+    job: Job,
+    journal: Journal,
+    pending: list[Shard],
+    *,
+    progress: bool | None,
+) -> None:
+    work = Work(
+        content=job.content,
+        model=request.model,
+        loader=request.loader,
+        loading=request.plain_loading,
+        engines=job.engines,
+        normalize=request.normalize,
+        dtype=request.dtype,
+        threads=crew.threads,
+    )
+    if crew.cluster:
+        actors = Actors(
+            work,
+            request.folder,
+            fingerprint=job.model.sha256,
+            count=crew.workers,
+            most=len(pending),
+            address=crew.address,
+        )
+        workers: Actors | Processes = actors
+    else:
+        count = min(crew.workers or _default_workers(work), len(pending))
+        workers = Processes(work, request.folder, count=count, start_method=crew.start_method)
+    label, unit = ("encoding", "text") if job.content is Content.TEXTS else ("scoring", "pair")
+    there = job.rows - sum(map(len, pending))
+    tasks = pick(request.source.items(), pending)
+    with bar(total=job.rows, label=label, unit=unit, show=progress, initial=there) as shown:
+        workers.run(tasks, finished=journal.add, advanced=shown.update)
+    if not same_input(request.source.path, job.input):
+        raise TertiumError(
+            f"{request.source.path} has changed while it was read, so that {request.folder} may "
+            "hold parts of both. Remove the folder and run the command again."
+        )
+
+
+def _default_workers(work: Work) -> int:
+    import torch
+
+    device = work.loading.get("device")
+    accelerated = torch.accelerator.is_available() if device is None else device != "cpu"
+    if accelerated:
+        return 1
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(min(here // work.threads, _MOST_WORKERS), 1)
+
+
+def _warn(content: Content, counts: Counts, rows: int) -> None:
+    """What single calls would have warned of, once for all."""
+    kind = TripleTruncation if content is Content.TRIPLES else Truncation
+    kind(counts.cut, counts.texts, counts.limit, counts.unknown).report(stacklevel=4)
+    if counts.blank:
+        warnings.warn(
+            f"{counts.blank} of {rows} triples have no condition; their sentences were compared "
+            "without one.",
+            BlankConditionWarning,
+            stacklevel=4,
+        )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder for this process alone, without what a killed one left half-written."""
+    check = folder / JOB
+    if not record(folder, JOB).exists():
+        check_folder(folder)
+    created = not folder.exists()
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        sync(folder.parent)
+    lock = FileLock(folder / ".lock", timeout=_PATIENCE)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise TertiumError(
+            f"Another process works on {folder}. Wait for it, or name another folder."
+        ) from None
+    try:
+        for name in ("part-", JOB, JOURNAL, SKIPPED):
+            for left in folder.glob(f".{name}*"):
+                left.unlink(missing_ok=True)
+        for name in (JOB, JOURNAL, SKIPPED):
+            if (earlier := record(folder, name)).name != name:
+                earlier.rename(folder / name)
+        yield
+    finally:
+        if created and not check.exists():  # nothing was begun
+            shutil.rmtree(folder, ignore_errors=True)
+        lock.release()

@@ -1,0 +1,168 @@
+"""What one worker does, wherever it runs: load the model once, then make shard after shard."""
+
+import contextlib
+import os
+import pkgutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.files import atomic_path
+from tertium.jobs.engine import Chosen, run_by
+from tertium.jobs.fingerprint import model_fingerprint
+from tertium.jobs.plan import Shard
+from tertium.jobs.request import LOADER
+from tertium.jobs.shards import Counts, Done, ShardWriter, describe_shard, disk_errors
+from tertium.jobs.source import Content, Item
+from tertium.models.batching import chunks
+from tertium.models.encoder import Truncation
+from tertium.models.names import resolve
+
+__all__ = ["Task", "Work", "Worker", "check_model", "thread_environment"]
+
+Task = tuple[Shard, list[Item]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every shard of a job has in common.
+
+    Attributes:
+        content: what a row holds.
+        model: name for the loader.
+        loader: ``module:function`` that gives the model.
+        loading: further arguments of the loader, such as ``device``.
+        engines: what runs each part of the model, if not torch.
+        normalize: scale vectors to length 1.
+        dtype: of vectors in the files.
+        window: rows that are encoded together; each distinct text of it once.
+        threads: of every worker.
+    """
+
+    content: Content
+    model: str
+    loader: str = LOADER
+    loading: Mapping[str, Any] = field(default_factory=dict)
+    engines: tuple[Chosen, ...] = ()
+    normalize: bool = False
+    dtype: str = "float32"
+    window: int = 4096
+    threads: int = 1
+
+
+class Worker:
+    """A loaded model that turns rows into shards."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        _set_threads(work.threads)
+        load = pkgutil.resolve_name(work.loader)
+        self.model: Any = load(work.model, **work.loading)
+        if work.engines:
+            folder = resolve(work.model, revision=work.loading.get("revision"))
+            threads = work.loading.get("threads") or work.threads
+            self.model = run_by(self.model, work.engines, folder=folder, threads=threads)
+
+    def store(
+        self, folder: Path, task: Task, *, advanced: Callable[[int], object] = lambda rows: None
+    ) -> Done:
+        """Write a shard into ``folder``, whole or not at all."""
+        shard, items = task
+        path = folder / shard.name
+        with disk_errors(folder), atomic_path(path, durable=True) as temporary:
+            counts = self._write(temporary, items, advanced)
+            return describe_shard(shard, temporary, counts)
+
+    def pack(self, task: Task) -> tuple[bytes, Done]:
+        """The bytes of a shard's file, for somebody else to write."""
+        shard, items = task
+        buffer = BytesIO()
+        counts = self._write(buffer, items, lambda rows: None)
+        return buffer.getvalue(), describe_shard(shard, buffer, counts)
+
+    def _write(
+        self, sink: Path | BytesIO, items: Sequence[Item], advanced: Callable[[int], object]
+    ) -> Counts:
+        texts = self.work.content is Content.TEXTS
+        model, total = self.model, Counts()
+        result = {"dimension": model.dimension} if texts else {"scale": list(model.scale)}
+        about = {"model": model.name, **result}
+        with ShardWriter(
+            sink,
+            columns=self.work.content.columns,
+            width=model.dimension if texts else None,
+            dtype=self.work.dtype if texts else "float32",
+            metadata=about,
+        ) as writer:
+            for window in chunks(items, self.work.window):
+                results, counts = self._results(window)
+                writer.write(window, results)
+                total += counts
+                advanced(len(window))
+        return total
+
+    def _results(self, items: list[Item]) -> tuple[np.ndarray, Counts]:
+        seen = Truncation()
+        common: dict[str, Any] = {"progress": False, "truncation": seen}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TertiumWarning)  # counted, and told once at the end
+            if self.work.content is Content.TEXTS:
+                normalize = self.work.normalize
+                texts = [item.texts[0] for item in items]
+                results = self.model.encode(texts, normalize=normalize, **common)
+            else:
+                results = self.model.score([item.texts for item in items], **common)
+        results = results.astype(self.work.dtype, copy=False)
+        _check_finite(self.model.name, items, results)
+        blank = 0
+        if self.work.content is Content.TRIPLES:
+            blank = sum(not item.texts[2].strip() for item in items)
+        return results, Counts(seen.cut, seen.texts, seen.limit, seen.unknown, blank)
+
+
+def check_model(work: Work, fingerprint: str) -> None:
+    """Raise unless the model that is found here is the one that the job was begun with."""
+    if model_fingerprint(work.model, revision=work.loading.get("revision")) != fingerprint:
+        raise TertiumError(
+            f"The model {work.model} on this machine is not the one that the job was begun with. "
+            "Put the same files on every machine."
+        )
+
+
+@contextlib.contextmanager
+def thread_environment(threads: int) -> Iterator[None]:
+    """Variables that libraries read when they are loaded; for processes started in the block."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _set_threads(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def _check_finite(name: str, items: Sequence[Item], results: np.ndarray) -> None:
+    if np.isfinite(results).all():
+        return
+    sound = np.isfinite(results.reshape(len(items), -1)).all(axis=1)
+    first = items[int(np.argmin(sound))]
+    raise TertiumError(
+        f"{name} gives a result that is not finite for line {first.line} "
+        f"({first.texts[0][:60]!r}). Use another model, or float32 if this is float16."
+    )

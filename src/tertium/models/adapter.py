@@ -1,0 +1,81 @@
+"""Small differences from a known model: how a trained model ships in a few megabytes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from tertium.errors import TertiumError
+from tertium.models.weights import read_tensors
+
+__all__ = ["ADAPTER", "apply_adapter", "extract_adapter", "load_adapter"]
+
+ADAPTER = "adapter.safetensors"
+
+# Names in an adapter: ``X.down`` and ``X.up`` for a low-rank matrix, ``X.delta`` for a small one.
+_DOWN, _UP, _DELTA = ".down", ".up", ".delta"
+
+
+def extract_adapter(
+    base: nn.Module, tuned: Mapping[str, Tensor], *, rank: int
+) -> dict[str, Tensor]:
+    """What training changed, in half precision: matrices by their best rank-``rank`` part.
+
+    The truncated singular value decomposition is the closest matrix of that rank (Eckart & Young,
+    1936); vectors (biases, LayerNorm) are kept whole. Embedding tables must not have been trained.
+    """
+    adapter: dict[str, Tensor] = {}
+    for name, before in base.state_dict().items():
+        delta = tuned[name].detach().float() - before.float()
+        if not delta.any():
+            continue
+        if delta.ndim == 1:
+            adapter[name + _DELTA] = delta.half()
+        elif "embeddings" in name:
+            raise TertiumError(
+                f"{name} was trained; an adapter leaves embeddings alone. Set encoder.freeze to "
+                "embeddings in the recipe."
+            )
+        else:
+            u, s, v = torch.linalg.svd(delta, full_matrices=False)
+            root = s[:rank].sqrt()
+            adapter[name + _UP] = (u[:, :rank] * root).half().contiguous()
+            adapter[name + _DOWN] = (root[:, None] * v[:rank]).half().contiguous()
+    return adapter
+
+
+@torch.no_grad()
+def apply_adapter(model: nn.Module, adapter: Mapping[str, Tensor]) -> None:
+    """Add an adapter's differences to the weights of ``model``, in place."""
+    weights = dict(model.named_parameters())
+    for key, value in adapter.items():
+        name, _, part = key.rpartition(".")
+        if name not in weights:
+            raise TertiumError(f"The adapter changes {name}, which this model does not have.")
+        if f".{part}" == _DOWN and name + _UP in adapter:
+            continue  # a factor of that one
+        change = value.float() if f".{part}" == _DELTA else None
+        if f".{part}" == _UP:
+            change = _product(value, adapter.get(name + _DOWN))
+        if change is None or change.shape != weights[name].shape:
+            raise TertiumError(
+                f"The adapter's {key} does not fit {name} of this model. Fetch or train it again."
+            )
+        weights[name].add_(change)
+
+
+def load_adapter(model: nn.Module, file: Path) -> dict[str, Tensor]:
+    """Apply the adapter in ``file`` to ``model``, in place; gives its tensors."""
+    adapter = read_tensors(file)
+    try:
+        apply_adapter(model, adapter)
+    except TertiumError as error:
+        raise TertiumError(f"{file}: {error}") from error
+    return adapter
+
+
+def _product(up: Tensor, down: Tensor | None) -> Tensor | None:
+    if down is None or up.ndim != 2 or down.ndim != 2 or up.shape[1] != len(down):
+        return None
+    return up.float() @ down.float()

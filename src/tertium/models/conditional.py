@@ -1,0 +1,273 @@
+"""A conditional scorer: how alike are two sentences in a given respect, on the scale of labels."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tertium.data.labels import OrderedLabels, read_labels
+from tertium.errors import TertiumError
+from tertium.explain import Focus, Reading, focus, triple_reading
+from tertium.files import atomic_folder
+from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape, SeaverHead
+from tertium.models import Encoder
+from tertium.models.adapter import ADAPTER, load_adapter
+from tertium.models.batching import lean_batches
+from tertium.models.cross_encoder import write_cross_encoder
+from tertium.models.encoder import Truncation, evaluating
+from tertium.models.grading import TripleGrader
+from tertium.models.triple_encoder import ConditionalModel
+from tertium.models.triples import JoinedIds
+from tertium.models.twin import TwinModel
+from tertium.models.weights import read_tensors
+from tertium.progress import bar
+from tertium.records.manifest import (
+    FILE_NAME,
+    Manifest,
+    TrainingData,
+    read_manifest,
+    write_manifest,
+)
+from tertium.types import Engine, Kind, Pooling, TextTriple
+
+__all__ = ["ConditionalScorer", "model_shape"]
+
+_HEAD = "head.safetensors"
+_ENCODER = "encoder"
+_TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a processor's caches
+_ACCELERATOR_BUDGET = 32_768
+
+
+class ConditionalScorer(TripleGrader):
+    """Similarity of two sentences under a condition: ``score([(s1, s2, condition), …])``.
+
+    Args:
+        encoder: backbone, tokenizer and pooling.
+        head: a key of ``CONDITIONAL_HEADS``, built.
+        labels: the scale of scores.
+
+    Attributes:
+        adapter: what differs from ``base``, if the model was loaded so.
+        base: the model below the adapter.
+        engine: runs ``score`` instead of torch, if there is one.
+        token_budget: tokens per batch, padding included (default: by device).
+    """
+
+    adapter: dict[str, Tensor] | None = None
+    base: str | None = None
+    engine: Engine | None = None
+    token_budget: int | None = None
+
+    def __init__(self, encoder: Encoder, head: ConditionalHead, labels: OrderedLabels) -> None:
+        self._encoder = encoder
+        self.head = head
+        self.labels = labels
+        self.model = ConditionalModel(encoder, head)
+
+    @classmethod
+    def load(cls, folder: Path, **options: Any) -> "ConditionalScorer":
+        """Load a folder of kind ``conditional``; takes the options of :meth:`Encoder.load`."""
+        manifest = _manifest(folder)
+        _check_pooling(options.pop("pooling", None))
+        length = options.pop("max_length", None) or manifest.details.get("max_length")
+        encoder = Encoder.load(folder / _ENCODER, max_length=length, **options)
+        encoder.training_data = manifest.training_data
+        return cls._attach(encoder, folder, manifest)
+
+    @classmethod
+    def load_adapter(
+        cls, folder: Path, encoder: Encoder, *, pooling: Pooling | None = None
+    ) -> "ConditionalScorer":
+        """Change ``encoder`` to what :meth:`save_adapter` saved."""
+        _check_pooling(pooling)
+        manifest = _manifest(folder)
+        if manifest.pooling is not None:
+            normalize = manifest.details.get("normalize")
+            encoder = encoder.with_pooling(manifest.pooling, normalize=normalize)
+        adapter = load_adapter(encoder.backbone, folder / ADAPTER)
+        encoder.training_data = manifest.training_data
+        scorer = cls._attach(encoder, folder, manifest)
+        scorer.adapter, scorer.base = adapter, manifest.details["base"]
+        return scorer
+
+    @classmethod
+    def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest) -> "ConditionalScorer":
+        config = dict(manifest.details["head"])
+        head = CONDITIONAL_HEADS[config.pop("kind")](model_shape(encoder), **config)
+        weights = {name: tensor.float() for name, tensor in read_tensors(folder / _HEAD).items()}
+        try:
+            head.load_state_dict(weights)
+        except RuntimeError as error:
+            raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
+        labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
+        return cls(encoder, head.to(encoder.device), labels)
+
+    @property
+    def encoder(self) -> Encoder:
+        """Backbone, tokenizer and pooling."""
+        return self._encoder
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        return self.encoder.name
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """The encoder's pooling."""
+        return self.encoder.pooling
+
+    @property
+    def training_data(self) -> tuple[TrainingData, ...]:
+        """What the model has seen."""
+        return self.encoder.training_data
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest label."""
+        return self.labels.low, self.labels.high
+
+    def save(self, folder: Path | str) -> None:
+        """Save whole: the encoder as a sentence-transformers folder, head and manifest beside it.
+
+        A head on one sequence also makes the folder a ``CrossEncoder`` of sentence-transformers.
+        """
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            (temporary / _ENCODER).mkdir()
+            self.encoder.save(temporary / _ENCODER)
+            save_file(self.head.state_dict(), temporary / _HEAD)
+            if len(self.head.sequences) == 1:
+                write_cross_encoder(temporary)
+            write_manifest(temporary, self._manifest())
+
+    def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
+        """Save only what differs from ``base``, a reserved name or a hub id, in half precision."""
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            save_file(adapter, temporary / ADAPTER)
+            halved = {name: tensor.half() for name, tensor in self.head.state_dict().items()}
+            save_file(halved, temporary / _HEAD)
+            details = {"base": base, "normalize": self.encoder.normalizes}
+            write_manifest(temporary, self._manifest(**details))
+
+    def _manifest(self, **details: Any) -> Manifest:
+        low, high = self.scale
+        return Manifest(
+            kind=Kind.CONDITIONAL,
+            pooling=self.pooling,
+            scale=self.scale,
+            training_data=self.training_data,
+            details={
+                "head": self.head.config(),
+                "labels": {"low": low, "high": high, "step": self.labels.step},
+                "max_length": self.encoder.max_length,
+                **details,
+            },
+        )
+
+    @torch.inference_mode()
+    def grade(
+        self, triples: list[TextTriple], *, progress: bool | None, truncation: Truncation
+    ) -> NDArray[np.float32]:
+        """Scores of distinct triples, which may lie beyond the scale."""
+        rows = self.model.sequences(triples)
+        scores = torch.empty(len(rows))
+        with (
+            evaluating(self.model),
+            bar(total=len(rows), label="scoring", unit="triple", show=progress) as shown,
+        ):
+            for batch in self._batches(rows):
+                features = self.model.features([rows[at] for at in batch])
+                scores[torch.from_numpy(batch)] = self._scores(features)
+                shown.update(len(batch))
+        cut = sum(1 for row in rows if any(sequence.cut for sequence in row))
+        limit = self.model.joiner.max_length
+        truncation.add(cut=cut, texts=len(rows), limit=limit)
+        low, high = self.scale
+        return np.asarray((low + (high - low) * scores).numpy())
+
+    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+        """A triple as torch reads it, with gradients of all that the score depends on."""
+        if self.engine is not None:
+            raise TertiumError(
+                f"{self.name} is run by {self.engine.name}, which shows nothing but scores: for "
+                "alignment, attention and integrated gradients take the engine torch."
+            )
+        reading = triple_reading(self.model, item, scale=self.scale)
+
+        def forward(ids: Tensor, mask: Tensor) -> Tensor:
+            with _whole_gradient(self.head):
+                return reading.forward(ids, mask)
+
+        return [replace(reading, forward=forward)]
+
+    def focused(self, item: tuple[str, ...]) -> Focus | None:
+        """Attention between words with the condition and without it, if they are read together."""
+        together = any(2 in members and len(members) > 1 for members in self.head.sequences)
+        twin = isinstance(self.encoder.backbone, TwinModel)
+        if twin or not together or not all(text.strip() for text in item):
+            return None
+        a, b, condition = item
+        return focus(self.encoder, (a, b, condition), head=self.head)
+
+    def _scores(self, features: dict[str, Tensor]) -> Tensor:
+        """Scores of a batch, from the engine or, without one, from torch."""
+        if self.engine is None:
+            return self.model(features).score.float().cpu()  # type: ignore[no-any-return]
+        sides = len(self.head.sequences)  # the graph has an axis for them
+        inputs = {key: value.reshape(sides, -1, value.shape[1]) for key, value in features.items()}
+        return torch.from_numpy(self.engine.run({k: x.numpy() for k, x in inputs.items()}))
+
+    def _batches(self, rows: Sequence[tuple[JoinedIds, ...]]) -> Iterator[np.ndarray]:
+        """Triples of like length together; the longest sequence of a triple counts for all."""
+        sequences = len(self.head.sequences)
+        width = self.head.width
+        longest = [width or max(len(sequence.ids) for sequence in row) for row in rows]
+        budget = self.token_budget or _TOKEN_BUDGETS.get(
+            self.encoder.device.type, _ACCELERATOR_BUDGET
+        )
+        lengths = np.array(longest, dtype=int) * sequences
+        yield from lean_batches(lengths, budget=budget)
+
+
+def model_shape(encoder: Encoder) -> ModelShape:
+    """What heads must know of a model."""
+    config = encoder.backbone.config
+    return ModelShape(
+        dimension=int(config.hidden_size),
+        embedding=encoder.dimension,
+        heads=int(config.num_attention_heads),
+        depth=int(config.num_hidden_layers),
+        activation=str(getattr(config, "hidden_act", "gelu")),
+    )
+
+
+@contextlib.contextmanager
+def _whole_gradient(head: ConditionalHead) -> Iterator[None]:
+    """SEAVER does not learn through its attention, but its score depends on it."""
+    if not isinstance(head, SeaverHead):
+        yield
+        return
+    before, head.gradient = head.gradient, "states_and_weights"
+    try:
+        yield
+    finally:
+        head.gradient = before
+
+
+def _manifest(folder: Path) -> Manifest:
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.kind is not Kind.CONDITIONAL:
+        raise TertiumError(f"{folder} holds no conditional scorer.")
+    return manifest
+
+
+def _check_pooling(asked: Pooling | None) -> None:
+    if asked is not None:
+        raise TertiumError("A conditional model keeps the pooling it was trained with.")

@@ -1,0 +1,122 @@
+"""What a model's name stands for, told without loading anything heavy."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tertium.errors import ModelNotFoundError, TertiumError
+from tertium.records.manifest import FILE_NAME, read_manifest
+from tertium.types import Kind
+
+__all__ = ["NAMES", "NamedModel", "is_shared_name", "resolve", "resolve_base", "takes_conditions"]
+
+_SHIPPED = Path(__file__).parents[1] / "shipped"  # adapters that come with the package
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model that comes with tertium."""
+
+    folder: Callable[[], Path]
+    kind: Kind
+    summary: str
+
+
+def _embedded() -> Path:
+    from tertium.models.embedded import default_folder
+
+    return default_folder()
+
+
+# Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
+NAMES: dict[str, NamedModel] = {
+    "default": NamedModel(
+        _embedded, Kind.ENCODER, "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install"
+    ),
+    "sts": NamedModel(
+        lambda: _SHIPPED / "sts", Kind.PAIR, "graded similarity from 0 to 5, trained on STS-B"
+    ),
+    "conditional": NamedModel(
+        lambda: _SHIPPED / "conditional",
+        Kind.CONDITIONAL,
+        "similarity in a given respect from 1 to 5, trained on C-STS",
+    ),
+}
+
+
+def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Path:
+    """The folder that ``name`` stands for, fetched from the hub if it is a hub id."""
+    text = os.fspath(name)
+    if text in NAMES:
+        return NAMES[text].folder()
+    path = Path(text).expanduser()
+    if path.is_dir():
+        if not any((path / file).exists() for file in ("modules.json", "config.json", FILE_NAME)):
+            raise ModelNotFoundError(
+                f"{path} holds no model: neither {FILE_NAME} nor modules.json nor config.json."
+            )
+        return path
+    if path.exists():
+        raise ModelNotFoundError(f"{path} is a file; a model is a folder.")
+    if not _HUB_ID.fullmatch(text):
+        raise ModelNotFoundError(f"There is no folder {path}.")
+    return _from_hub(text, revision)
+
+
+def is_shared_name(name: str) -> bool:
+    """Whether ``name`` means the same model on every machine: a reserved name or a hub id."""
+    return name in NAMES or (_HUB_ID.fullmatch(name) is not None and not Path(name).exists())
+
+
+def resolve_base(folder: Path, details: Mapping[str, Any]) -> Path:
+    """The folder of the model that the adapter in ``folder`` changes.
+
+    It is not looked for among the folders here: a model from elsewhere must not choose among them.
+    """
+    base = details["base"]
+    if not isinstance(base, str) or not (base in NAMES or _HUB_ID.fullmatch(base)):
+        raise TertiumError(
+            f"{folder / FILE_NAME}: the base {base!r} is neither a reserved name "
+            f"({', '.join(NAMES)}) nor a hub id. Fetch the model again."
+        )
+    return NAMES[base].folder() if base in NAMES else _from_hub(base, None)
+
+
+def takes_conditions(name: str | os.PathLike[str], *, revision: str | None = None) -> bool:
+    """Whether a model scores triples rather than pairs; it is not loaded for that."""
+    if name in NAMES:
+        return NAMES[str(name)].kind is Kind.CONDITIONAL
+    manifest = read_manifest(resolve(name, revision=revision))
+    return manifest is not None and manifest.kind is Kind.CONDITIONAL
+
+
+def _from_hub(repository: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+
+    from tertium.models.weights import weights_file
+
+    try:
+        folder = snapshot_download(
+            repository,
+            revision=revision,
+            allow_patterns=["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"],
+            ignore_patterns=["onnx/*", "openvino/*"],
+        )
+    except Exception as error:  # the hub client has many kinds of error, all of them mean this
+        raise ModelNotFoundError(
+            f"Model '{repository}' is not a reserved name ({', '.join(NAMES)}), not a folder here, "
+            "not in the local cache, and could not be fetched from the hub "
+            f"({type(error).__name__})."
+        ) from error
+    path = Path(folder)
+    if not any(path.rglob("*.safetensors")) and weights_file(path) is None:
+        raise TertiumError(
+            f"No safetensors weights of '{repository}' are on the hub or in its cache, and pickled "
+            "ones are not fetched. Name a revision that has them, such as refs/pr/1, or download "
+            "the repository yourself and run: tertium convert FOLDER -o DIR"
+        )
+    return path

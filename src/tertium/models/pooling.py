@@ -1,0 +1,110 @@
+"""Poolings as stock sentence-transformers modules, so that a saved model needs nothing of ours."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from sentence_transformers.base.modules import Dense, Module, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling as StockPooling
+from sentence_transformers.sentence_transformer.modules import WeightedLayerPooling
+from torch import Tensor, nn
+from transformers import AutoModel
+
+from tertium.errors import TertiumWarning
+from tertium.functional.pooling import LAYER_MIXES
+from tertium.models.contrastive import trained_mlp
+from tertium.models.published import published_pooling
+from tertium.models.quiet import quiet
+from tertium.models.weights import read_options
+from tertium.types import Pooling
+
+__all__ = ["infer_pooling", "pooling_modules"]
+
+_FRESH_HEAD_SEED = 42
+
+
+def pooling_modules(
+    transformer: Transformer, pooling: Pooling, *, checkpoint: Path | None = None, name: str = ""
+) -> list[Module]:
+    """The modules that follow ``transformer`` for a pooling.
+
+    Args:
+        transformer: the first module of the model.
+        pooling: which pooling to express.
+        checkpoint: folder whose pretrained pooler ``pooler`` takes, and whose MLP ``cls_mlp``
+            takes; without one, or where it holds none, the layer is fresh and seeded.
+        name: what the user called the model; published ones hold their MLP as the pooler.
+    """
+    width = transformer.get_embedding_dimension()
+    if pooling in LAYER_MIXES:
+        return [_layer_mix(transformer, pooling), StockPooling(width, "mean")]
+    if pooling is Pooling.MEAN:
+        return [StockPooling(width, "mean")]
+    modules: list[Module] = [StockPooling(width, "cls")]
+    trained = None
+    if checkpoint is not None and pooling is Pooling.CLS_MLP:
+        trained = trained_mlp(checkpoint)
+        if trained is None and published_pooling(name, checkpoint) is not None:
+            trained = _pretrained_pooler(checkpoint)
+    if checkpoint is not None and pooling is Pooling.POOLER:
+        trained = _pretrained_pooler(checkpoint)
+    if pooling in (Pooling.CLS_MLP, Pooling.POOLER):
+        modules.append(_fresh_dense(transformer) if trained is None else _dense(*trained))
+    return modules
+
+
+def infer_pooling(modules: Sequence[nn.Module]) -> Pooling | None:
+    """Which of our poolings a list of sentence-transformers modules amounts to, if any."""
+    names = [
+        type(module).__name__ for module in modules[1:] if type(module).__name__ != "Normalize"
+    ]
+    if names == ["Pooling"]:
+        mode = str(modules[1].pooling_mode)
+        return Pooling(mode) if mode in ("cls", "mean") else None
+    if names == ["Pooling", "Dense"] and modules[1].pooling_mode == "cls":
+        return Pooling.CLS_MLP
+    return None
+
+
+def _layer_mix(transformer: Transformer, pooling: Pooling) -> WeightedLayerPooling:
+    """Weights 1 on the two mixed layers, 0 between; the mean over tokens follows."""
+    layers = int(transformer.model.config.num_hidden_layers)
+    one, other = (index % (layers + 1) for index in LAYER_MIXES[pooling])
+    weights = torch.zeros(layers + 1 - one)
+    weights[[0, other - one]] = 1.0
+    return WeightedLayerPooling(
+        transformer.get_embedding_dimension(),
+        num_hidden_layers=layers,
+        layer_start=one,
+        layer_weights=nn.Parameter(weights, requires_grad=False),
+    )
+
+
+def _dense(weight: Tensor, bias: Tensor) -> Dense:
+    width = len(bias)
+    return Dense(width, width, activation_function=nn.Tanh(), init_weight=weight, init_bias=bias)
+
+
+def _fresh_dense(transformer: Transformer) -> Dense:
+    width = transformer.get_embedding_dimension()
+    spread = float(getattr(transformer.model.config, "initializer_range", 0.02))
+    generator = torch.Generator().manual_seed(_FRESH_HEAD_SEED)
+    return _dense(torch.randn(width, width, generator=generator) * spread, torch.zeros(width))
+
+
+def _pretrained_pooler(checkpoint: Path) -> tuple[Tensor, Tensor] | None:
+    with quiet():
+        model, loading = AutoModel.from_pretrained(
+            checkpoint, output_loading_info=True, **read_options(checkpoint)
+        )
+    pooler = getattr(getattr(model, "pooler", None), "dense", None)
+    if pooler is None or any("pooler" in key for key in loading["missing_keys"]):
+        warnings.warn(
+            f"{checkpoint} holds no pretrained pooler: a fresh one (seed {_FRESH_HEAD_SEED}) is "
+            "used and will be saved with the model.",
+            TertiumWarning,
+            stacklevel=2,
+        )
+        return None
+    return pooler.weight.detach().clone(), pooler.bias.detach().clone()

@@ -1,0 +1,179 @@
+"""Static embeddings: the mean of the vectors of single tokens, for corpora of any size."""
+
+import json
+import sys
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from tertium.errors import TertiumError
+from tertium.models.encoder import Encoder, Truncation, valid_text
+from tertium.models.quiet import quiet
+from tertium.progress import bar
+from tertium.records.manifest import TrainingData, read_manifest
+from tertium.types import Kind, Pooling
+
+__all__ = ["ENCODERS", "StaticEncoder", "is_static"]
+
+_TEXTS = 4096  # a batch
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a sentence-transformers folder begins with static embeddings."""
+    path = folder / "modules.json"
+    try:
+        modules = json.loads(path.read_text(encoding="utf-8"))
+        return str(modules[0]["type"]).endswith(".StaticEmbedding")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+class StaticEncoder(Encoder):
+    """Texts to vectors without a transformer: hundreds of times faster, and less exact.
+
+    The order of words makes no difference, texts of any length are read whole, and an empty text
+    is a vector of zeros, whose cosine with anything is 0. There is no backbone to train or look
+    into.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        *,
+        name: str,
+        source: Path | None = None,
+        training_data: tuple[TrainingData, ...] = (),
+    ) -> None:
+        if not isinstance(model[0], StaticEmbedding):
+            raise TertiumError(f"{name} does not begin with static embeddings.")
+        self.model = model
+        self.name = name
+        self.pooling: Pooling | None = None
+        self.source = source
+        self.training_data = training_data
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        *,
+        name: str | None = None,
+        pooling: Pooling | None = None,
+        device: str | None = None,
+        max_length: int | None = None,
+        trust_remote_code: bool = False,
+    ) -> "StaticEncoder":
+        """Load a sentence-transformers folder that begins with static embeddings.
+
+        Args:
+            folder: where the files are.
+            name: what results call the model (default: the folder's name).
+            pooling: must be None, for there are no tokens to pool.
+            device: torch device (default: the processor, which is as fast as any).
+            max_length: must be None, for texts are read whole.
+            trust_remote_code: run code that comes with the model.
+        """
+        called = name or folder.name
+        if pooling is not None or max_length is not None:
+            raise TertiumError(
+                f"{called} is static: it always takes the mean of a whole text. Leave pooling and "
+                "max_length out."
+            )
+        if not is_static(folder):
+            raise TertiumError(f"{folder} does not begin with static embeddings.")
+        manifest = read_manifest(folder)
+        with quiet():
+            model = SentenceTransformer(
+                str(folder),
+                device=device or "cpu",
+                local_files_only=True,
+                trust_remote_code=trust_remote_code,
+            )
+        model.eval()
+        data = manifest.training_data if manifest else ()
+        return cls(model, name=called, source=folder, training_data=data)
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.STATIC
+
+    @property
+    def max_length(self) -> int:
+        """Texts are read whole."""
+        return sys.maxsize
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """There is none that gives batches for a transformer."""
+        raise self._refusal()
+
+    @property
+    def _transformer(self) -> Transformer:
+        raise self._refusal()
+
+    def _refusal(self) -> TertiumError:
+        return TertiumError(
+            f"{self.name} is static: it has no transformer to train, export or look into. Name the "
+            "model that it was made of."
+        )
+
+    def _select_hidden_states(self) -> None:
+        """There are none."""
+
+    @torch.inference_mode()
+    def _encode(
+        self,
+        texts: list[str],
+        *,
+        normalize: bool,
+        prompt: str,
+        budget: int,
+        progress: bool | None,
+        truncation: Truncation,
+    ) -> Tensor:
+        places: dict[str, int] = {}
+        rows = [places.setdefault(text, len(places)) for text in texts]
+        distinct = [prompt + valid_text(text) for text in places]
+        result = torch.zeros(len(distinct), self.dimension, device=self.device)
+        with bar(total=len(distinct), label="encoding", unit="text", show=progress) as shown:
+            for start in range(0, len(distinct), _TEXTS):
+                features, unknown = self._bags(distinct[start : start + _TEXTS])
+                truncation.add(cut=0, texts=0, limit=self.max_length, unknown=unknown)
+                out = self.model(features)["sentence_embedding"]
+                result[start : start + len(out)] = out
+                shown.update(len(out))
+        truncation.add(cut=0, texts=len(distinct), limit=self.max_length)
+        if normalize:
+            result = torch.nn.functional.normalize(result, dim=1)
+        return result if len(places) == len(texts) else result[rows]
+
+    def _bags(self, texts: list[str]) -> tuple[dict[str, Tensor], int]:
+        """All tokens of some texts, where each text begins, and how many texts hold none known."""
+        tokenizer = cast(StaticEmbedding, self.model[0]).tokenizer
+        found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        bags = [encoding.ids for encoding in found]
+        ids = np.fromiter((token for bag in bags for token in bag), np.int64)
+        lengths = np.array([len(bag) for bag in bags])
+        unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+        known = np.bincount(np.repeat(np.arange(len(bags)), lengths)[ids != unknown])
+        known = np.pad(known, (0, len(bags) - len(known)))
+        offsets = np.concatenate([[0], lengths[:-1].cumsum()]).astype(np.int64)
+        features = {"input_ids": torch.from_numpy(ids), "offsets": torch.from_numpy(offsets)}
+        moved = {key: value.to(self.device) for key, value in features.items()}
+        return moved, int(((lengths > 0) & (known == 0)).sum())
+
+
+# Encoder classes by the kind that ``tertium.json`` names.
+ENCODERS: dict[str, type[Encoder]] = {
+    Kind.ENCODER: Encoder,
+    Kind.TWIN: Encoder,
+    Kind.STATIC: StaticEncoder,
+}

@@ -1,0 +1,1 @@
+"""What is written down about models, files and jobs, and how it is recognised later."""

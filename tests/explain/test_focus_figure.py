@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import tertium
+from tertium.errors import TertiumError
+from tertium.explain.focus_figure import focus, focus_figure
+from tertium.functional.reallocation import reweighting
+from tertium.heads import CONDITIONAL_HEADS
+from tertium.models import Encoder
+from tertium.models.conditional import model_shape
+
+TRIPLE = ("the cat sleeps .", "a dog !", "the animal")
+
+
+@pytest.fixture(params=["bert", "roberta"])
+def encoder(request: pytest.FixtureRequest) -> Encoder:
+    loaded = tertium.load(request.getfixturevalue(f"tiny_{request.param}"))
+    assert isinstance(loaded, Encoder)
+    return loaded
+
+
+def test_whole_words_of_both_sentences(encoder: Encoder) -> None:
+    found = focus(encoder, TRIPLE)
+    assert found.words == ("the", "cat", "sleeps", ".", "a", "dog", "!")
+    assert found.split == 4 and found.condition == "the animal"
+    assert found.attention.shape == found.weights.shape == (7, 7)
+    assert found.marked == (int(found.relevance.argmax()),)
+    # One word a token here would be a mean over special tokens, too: rows have less than all.
+    assert (found.weights > 0).all() and (found.attention.sum(dim=1) < 1).all()
+
+
+def test_words_of_one_piece_have_the_weights_of_their_tokens(tiny_bert: Path) -> None:
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    texts = ("a b", "c", "d e")  # every letter is one token of the toy vocabulary
+    ids = [encoder.tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    assert [len(tokens) for tokens in ids] == [2, 1, 2]
+    cls, sep = encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id
+    row = torch.tensor([[cls, *ids[0], sep, *ids[1], sep, *ids[2], sep]])
+    inputs = {"input_ids": row, "attention_mask": torch.ones_like(row)}
+    with torch.inference_mode():
+        maps = encoder.forward(inputs, attention_layers=(-1,)).attention
+    assert maps is not None
+    segments = torch.tensor([[0] * 6 + [1] * 3])
+    kept = torch.tensor([1, 2, 4])
+    found = focus(encoder, texts)
+    assert_close(found.attention, maps[-1][0].mean(dim=0)[kept][:, kept])
+    assert_close(found.weights, reweighting(maps[-1], segments)[0].mean(dim=0)[kept][:, kept])
+    asked, plain = torch.tensor([6, 7]), maps[-1][0].mean(dim=0)
+    expected = plain[kept][:, asked].sum(dim=1) + plain[asked][:, kept].mean(dim=0)
+    assert_close(found.relevance, expected)
+
+
+def test_a_temperature_sharpens_what_is_reallocated(encoder: Encoder) -> None:
+    shape = model_shape(encoder)
+    flat = focus(encoder, TRIPLE, head=CONDITIONAL_HEADS["seaver"](shape))
+    sharp = focus(encoder, TRIPLE, head=CONDITIONAL_HEADS["seaver"](shape, temperature=0.01))
+    assert_close(flat.attention, sharp.attention)
+    assert sharp.weights.std() > 2 * flat.weights.std()
+
+
+def test_a_bi_encoder_relates_each_sentence_to_the_condition_alone(encoder: Encoder) -> None:
+    found = focus(encoder, TRIPLE, head=CONDITIONAL_HEADS["bi"](model_shape(encoder)))
+    assert found.split == 4 and len(found.words) == 7
+    assert found.attention[:4, :4].isfinite().all() and found.attention[4:, 4:].isfinite().all()
+    assert found.attention[:4, 4:].isnan().all() and found.weights[4:, :4].isnan().all()
+    focus_figure(found)
+
+
+def test_another_model_as_baseline(tiny_bert: Path, encoder: Encoder) -> None:
+    other = tertium.load(tiny_bert)
+    assert isinstance(other, Encoder)
+    own, compared = focus(other, TRIPLE), focus(encoder, TRIPLE, baseline=other)
+    assert_close(compared.attention, own.attention)
+    assert_close(compared.weights, focus(encoder, TRIPLE).weights)
+
+
+def test_long_sentences_are_cut_as_the_model_cuts_them(tiny_bert: Path) -> None:
+    encoder = tertium.load(tiny_bert, max_length=12)
+    assert isinstance(encoder, Encoder)
+    found = focus(encoder, ("a b c d e f g h i j", "x y", "the dog"))
+    assert found.words == ("a", "b", "c", "d", "x", "y") and found.split == 4
+
+
+def test_the_picture_names_words_and_condition(encoder: Encoder) -> None:
+    figure = focus_figure(focus(encoder, TRIPLE))
+    for axes in figure.axes[::2]:  # the others are the scales of colours
+        labels = [label.get_text() for label in axes.get_xticklabels()]
+        assert labels == ["the", "cat", "sleeps", ".", "a", "dog", "!"]
+        bold = [at for at, x in enumerate(axes.get_xticklabels()) if x.get_fontweight() == "bold"]
+        assert len(bold) == 1
+    assert "the animal" in str(figure.get_suptitle())
+
+
+@pytest.mark.parametrize("triple", [("", "a", "b"), ("a", " ", "b"), ("a", "b", "\t")])
+def test_nothing_may_be_empty(encoder: Encoder, triple: tuple[str, str, str]) -> None:
+    with pytest.raises(TertiumError, match="none may be empty"):
+        focus(encoder, triple)
+
+
+def test_a_tri_encoder_has_nothing_to_show(encoder: Encoder) -> None:
+    with pytest.raises(TertiumError, match="sentences and condition apart"):
+        focus(encoder, TRIPLE, head=CONDITIONAL_HEADS["tri"](model_shape(encoder)))

@@ -1,0 +1,150 @@
+"""Jobs that an engine runs, on a tiny model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tertium
+from tertium.engines.build import ensure
+from tertium.engines.parts import parts_of
+from tertium.engines.tuning import Trial, remember
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.jobs import encode_file, read_vectors
+from tertium.jobs.engine import Chosen, run_by, settle
+from tertium.jobs.request import Finished
+from tertium.models import StaticEncoder
+from tertium.types import EngineName
+from tests.fakes import tiny_model
+from tests.jobs.conftest import TEXTS
+from tests.jobs.stubs import FAST, contents
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
+TRIAL = Trial(
+    engine=EngineName.ONNX, threads=1, token_budget=96, texts_per_second=1.0, measured="now"
+)
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One layer: its exports, which the tests of a process share, take less time."""
+    return tiny_model(tmp_path_factory.mktemp("flat") / "bulk-bert", layers=1)
+
+
+def encoded(texts: Path, folder: Path, model: Path, engine: str) -> Finished:
+    return encode_file(
+        texts, folder, model=str(model), shard_rows=10, crew=FAST, progress=False, engine=engine
+    )
+
+
+def engines(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "_job.json").read_text())["engines"]
+    return found
+
+
+def export(model: Path, engine: EngineName, **options: Any) -> None:
+    (part,) = parts_of(tertium.load(model))
+    ensure(part, engine, **options)
+
+
+def test_a_job_goes_on_with_the_export_it_was_begun_with(
+    texts: Path, flat: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    export(flat, EngineName.ONNX_INT8, keep_float=0)
+    assert encoded(texts, out, flat, "onnx-int8").made == 4
+    before = contents(out)
+    (noted,) = engines(out)
+    assert noted["engine"] == "onnx-int8" and noted["settings"]["keep_float"] == 0
+    (out / "part-000001.parquet").unlink()
+    assert encoded(texts, out, flat, "onnx-int8").made == 1
+    assert contents(out) == before
+    (out / "part-000001.parquet").unlink()
+    export(flat, EngineName.ONNX_INT8, keep_float=1)
+    with pytest.raises(TertiumError, match=r"is not the one.*keep_float 0,.*now keep_float 1,"):
+        encoded(texts, out, flat, "onnx-int8")
+    export(flat, EngineName.ONNX_INT8, keep_float=0)
+    assert encoded(texts, out, flat, "onnx-int8").made == 1
+    assert contents(out) == before
+
+
+def test_a_worker_refuses_another_export(flat: Path) -> None:
+    model = tertium.load(flat)
+    (chosen,) = settle(model, EngineName.ONNX, folder=flat)
+    assert run_by(model, [chosen], folder=flat, threads=1) is model
+    other = chosen.model_copy(update={"export": "0" * 64})
+    with pytest.raises(TertiumError, match="put the same export on every machine"):
+        run_by(model, [other], folder=flat, threads=1)
+
+
+def test_a_job_that_did_not_note_its_export_is_not_gone_on_with(
+    texts: Path, flat: Path, tmp_path: Path
+) -> None:
+    encoded(texts, tmp_path / "o", flat, "onnx")
+    path = tmp_path / "o" / "_job.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "engines": []}))
+    with pytest.raises(TertiumError, match="does not say which export"):
+        encoded(texts, tmp_path / "o", flat, "onnx")
+
+
+def test_auto_is_settled_once(texts: Path, flat: Path, tmp_path: Path) -> None:
+    (part,) = parts_of(tertium.load(flat))
+    remember(part.fingerprint, TRIAL)
+    encoded(texts, tmp_path / "out", flat, "auto")
+    before = contents(tmp_path / "out")
+    (noted,) = engines(tmp_path / "out")
+    assert (noted["engine"], noted["token_budget"]) == ("onnx", 96)
+    expected = tertium.load(flat, engine="onnx").encode(TEXTS)
+    np.testing.assert_allclose(read_vectors(tmp_path / "out"), expected, atol=1e-6)
+    remember(part.fingerprint, TRIAL.model_copy(update={"engine": EngineName.TORCH}))
+    (tmp_path / "out" / "part-000002.parquet").unlink()
+    assert encoded(texts, tmp_path / "out", flat, "auto").made == 1
+    assert contents(tmp_path / "out") == before
+    encoded(texts, tmp_path / "torch", flat, "auto")
+    (noted,) = engines(tmp_path / "torch")
+    assert (noted["engine"], noted["export"]) == ("torch", None)
+
+
+def test_auto_without_tuning_is_torch_and_says_so(
+    texts: Path, flat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "cache"))
+    with pytest.warns(TertiumWarning, match="Nothing is known about the fastest engine"):
+        encoded(texts, tmp_path / "out", flat, "auto")
+    assert [entry["engine"] for entry in engines(tmp_path / "out")] == ["torch"]
+    expected = tertium.load(flat, device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(read_vectors(tmp_path / "out"), expected, atol=1e-6)
+
+
+def test_auto_takes_torch_where_the_engine_does_not_run(
+    flat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tertium.load(flat)
+    (part,) = parts_of(model)
+    remember(part.fingerprint, TRIAL)
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise TertiumError("it is broken.")
+
+    monkeypatch.setattr("tertium.jobs.engine.check_engine", refuse)
+    with pytest.warns(TertiumWarning, match="torch runs .*, not onnx: it is broken"):
+        chosen = settle(model, EngineName.AUTO, folder=flat)
+    assert chosen == (Chosen(engine=EngineName.TORCH),)
+
+
+def test_a_static_copy(flat: Path) -> None:
+    model = tertium.load(flat)
+    (chosen,) = settle(model, EngineName.STATIC, folder=flat)
+    static = run_by(model, [chosen], folder=flat, threads=1)
+    assert isinstance(static, StaticEncoder)
+    with pytest.raises(TertiumError, match="is not the one that the job was begun with"):
+        run_by(model, [chosen.model_copy(update={"export": "0"})], folder=flat, threads=1)
+    for engine in (EngineName.STATIC, EngineName.AUTO):  # what is static stays as it is
+        (own,) = settle(static, engine, folder=flat)
+        assert own.export is None
+        assert run_by(static, [own], folder=flat, threads=1) is static
