@@ -180,6 +180,8 @@ def _serve(connection: Connection, work: Work, folder: Path) -> None:
         send("refused", str(error))
     except Exception:  # whatever it is, the one who waits must hear of it
         send("broken", traceback.format_exc())
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to take away
 
 
 def _end_with_parent() -> None:
