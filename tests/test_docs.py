@@ -149,6 +149,7 @@ def commands(command: Any, name: str = "tertium") -> dict[str, Any]:
     return {
         full: leaf
         for key, inner in inside.items()
+        if not inner.hidden
         for full, leaf in commands(inner, f"{name} {key}").items()
     }
 

@@ -39,7 +39,7 @@ def test_four_pictures_and_json(run: Run, texts: Path, tiny_bert: Path, tmp_path
     assert ran.code == 0, ran.err
     assert all(name in ran.err for name in FILES)
     same = found["information"]["same"]
-    assert ran.out.startswith("mean attention information: ") and "two texts" in ran.out
+    assert ran.out.startswith("mean attention information: ") and "different texts" in ran.out
     assert f"{same:.3f} same text" not in ran.out
 
 

@@ -50,7 +50,7 @@ def test_encode_into_a_folder(run: Run, tiny_bert: Path, texts: Path, tmp_path: 
     expected = tertium.load(tiny_bert).encode(texts.read_text().splitlines())
     np.testing.assert_allclose(read_vectors(output), expected, atol=1e-6)
     again = run(*command)
-    assert "60 vectors of width 32 in 3 shards; 3 of them were there" in again.err
+    assert "60 vectors of width 32 in 3 shards; 3 of them existed already" in again.err
 
 
 @pytest.mark.usefixtures("forked")
@@ -82,7 +82,7 @@ def test_skipped_rows_are_counted_and_cut_texts_told(
     assert ran.code == 0, ran.err
     assert "1 of 2 distinct texts had more than 64 tokens" in ran.err
     assert (
-        f"2 vectors of width 32 in 1 shard; bad rows skipped: 1, see {output}/_skipped.jsonl"
+        f"2 vectors of width 32 in 1 shard; 1 bad row skipped, see {output}/_skipped.jsonl"
         in ran.err
     )
 
@@ -94,7 +94,7 @@ def test_conditions_are_left_out_by_a_model_that_takes_none(
     (tmp_path / "in.tsv").write_text("s1\ts2\tcondition\nthe cat\tthe dog\tsize\n")
     ran = run("score", tmp_path / "in.tsv", "-o", tmp_path / "out", "-m", tiny_bert)
     assert ran.code == 0
-    assert "does not take conditions; the column is left out" in ran.err
+    assert "does not take conditions; the column is ignored" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_interrupted_then_killed_then_whole(run: Run, tiny_bert: Path, tmp_path:
     wait_until(lambda: shards(output) >= 2)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait() == 130, process.errors.read_text()
-    told = "finished shards are kept: the same command goes on from here\n"
+    told = "finished shards are kept: the same command resumes from here\n"
     assert process.errors.read_text() == told
     assert group_is_gone(process.pid)
     assert [path.name for path in output.glob(".*")] == [".lock"]

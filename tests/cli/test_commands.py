@@ -21,7 +21,7 @@ def registered(group: typer.Typer, prefix: str = "") -> set[str]:
     names = {
         prefix + (command.name or command.callback.__name__)
         for command in group.registered_commands
-        if command.callback
+        if command.callback and not command.hidden
     }
     for inner in group.registered_groups:
         assert inner.typer_instance is not None

@@ -106,7 +106,7 @@ def test_score_with_blank_conditions_and_without_any(run: Run, model: Path, tmp_
 def test_score_by_a_model_without_conditions(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
     pairs = toy_triples(tmp_path / "pairs.csv", pairs=3)
     ran = run("score", pairs, "-o", tmp_path / "out.tsv", "-m", tiny_bert)
-    assert ran.code == 0 and "does not take conditions; the column is left out" in ran.err
+    assert ran.code == 0 and "does not take conditions; the column is ignored" in ran.err
     assert (tmp_path / "out.tsv").read_text().startswith("sentence1\tsentence2\tsimilarity\n")
 
 
@@ -144,7 +144,7 @@ def test_evaluate_on_conditions_with_predictions(run: Run, model: Path, tmp_path
 def test_focus_in_the_terminal_and_as_pictures(run: Run, model: Path, tmp_path: Path) -> None:
     ran = run("focus", "a cat [x]", "a dog", "--on", "the y", "-m", model, "-o", tmp_path / "out")
     assert ran.code == 0, ran.err
-    assert "as to: the y" in ran.out and "reallocated" in ran.out and "[" in ran.out
+    assert "with respect to: the y" in ran.out and "reallocated" in ran.out and "[" in ran.out
     for ending in ("png", "svg"):
         assert (tmp_path / "out" / f"focus.{ending}").stat().st_size > 1000
 

@@ -192,7 +192,7 @@ def test_a_file_of_unknown_origin_is_not_overwritten(
 def test_a_killed_command_goes_on(models: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(LINES * 25) + "\n", encoding="utf-8")
-    command = ["rtt", texts, "--pivot", "de", "--max-length", 16, "--beams", 1]
+    command = ["backtranslate", texts, "--pivot", "de", "--max-length", 16, "--beams", 1]
     command += ["--to", models / "en-{pivot}", "--from", models / "{pivot}-en"]
     errors = tmp_path / "errors.txt"
     killed = fork_command(*command, "-o", tmp_path / "killed", errors=errors)

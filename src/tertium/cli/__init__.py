@@ -7,33 +7,19 @@ import warnings
 import typer
 
 from tertium.cli import (
-    attention,
-    augment,
-    cluster,
+    analysis,
+    bulk,
     compare,
-    convert,
+    corpus,
     data,
-    dedupe,
-    distil,
     doctor,
-    encode,
-    ensemble,
+    engines,
     evaluate,
     explain,
-    export,
-    focus,
     index,
-    inspect,
-    lowshot,
-    mine,
     models,
-    report,
-    rtt,
-    score,
     serve,
-    sweep,
     train,
-    tune,
 )
 from tertium.cli.output import note, show_warning
 from tertium.errors import TertiumError
@@ -43,7 +29,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="tertium",
-    help="How alike are these two texts, and in which respect?",
+    help="How similar are two texts, and in what way?",
     epilog='Try: tertium compare "A cat sleeps." "A kitten is napping."',
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -51,30 +37,31 @@ app = typer.Typer(
 )
 app.command()(compare.compare)
 app.command()(explain.explain)
-app.command()(score.score)
-app.command()(encode.encode)
+app.command()(bulk.score)
+app.command()(bulk.encode)
 app.add_typer(index.app, name="index")
-app.command()(mine.mine)
-app.command()(dedupe.dedupe)
-app.command()(cluster.cluster)
+app.command()(corpus.mine)
+app.command()(corpus.dedupe)
+app.command()(corpus.cluster)
 app.command()(evaluate.evaluate)
 app.command()(train.train)
 app.command()(train.recipes)
-app.command()(distil.distil)
-app.command()(sweep.sweep)
-app.command()(lowshot.lowshot)
-app.command()(augment.augment)
-app.command()(attention.attention)
-app.command()(focus.focus)
+app.command()(train.distil)
+app.command()(train.sweep)
+app.command()(train.lowshot)
+app.command()(analysis.augment)
+app.command()(analysis.attention)
+app.command()(explain.focus)
 app.command()(serve.serve)
 app.command()(models.models)
-app.command()(inspect.inspect)
-app.command()(report.report)
-app.command()(convert.convert)
-app.command()(export.export)
-app.command()(tune.tune)
-app.command()(ensemble.ensemble)
-app.command()(rtt.rtt)
+app.command()(analysis.inspect)
+app.command()(evaluate.report)
+app.command()(models.convert)
+app.command()(engines.export)
+app.command()(engines.tune)
+app.command()(models.ensemble)
+app.command()(data.backtranslate)
+app.command("rtt", hidden=True)(data.backtranslate)  # its name before
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)
 
@@ -91,10 +78,10 @@ def _options(
 
 
 def main() -> None:
-    """Run a command: 0 for success, 2 for what the user can mend, 130 when interrupted."""
+    """Run a command: 0 for success, 2 for what the user can fix, 130 when interrupted."""
     warnings.showwarning = show_warning
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what cannot be shown must not stop the answer
+        if isinstance(stream, io.TextIOWrapper):  # what cannot be shown must not stop the output
             stream.reconfigure(errors="backslashreplace")
     try:
         with heartbeat(" ".join(["tertium", *sys.argv[1:2]])):
@@ -105,7 +92,7 @@ def main() -> None:
     except KeyboardInterrupt:
         note("interrupted")
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:  # no such folder, no permission, no space

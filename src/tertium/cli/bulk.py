@@ -1,47 +1,52 @@
-"""What ``encode`` and ``score`` share when their output is a folder of shards."""
+"""``tertium encode`` and ``tertium score``: files of texts or pairs to a file or a folder."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tertium.cli.output import emit, note
+from tertium.cli import checks, options
+from tertium.cli.output import count, note, show
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:
     from tertium.jobs import Finished
 
-__all__ = [
-    *("CLUSTER", "DTYPE", "ON_ERROR", "RAY_ADDRESS", "SHARD_ROWS", "THREADS", "WORKERS"),
-    *("BulkOptions", "encode_folder", "is_folder", "score_folder"),
-]
-
-WORKERS = typer.Option(
-    None, help="For a folder: worker processes (default: one per processor, at most 8)."
-)
-THREADS = typer.Option(None, help="For a folder: threads of each worker (default: 1).")
-SHARD_ROWS = typer.Option(None, help="For a folder: rows of a file (default: by the row count).")
-ON_ERROR = typer.Option(None, help="For a folder: a bad row makes it fail, or skip-and-log.")
-DTYPE = typer.Option(None, help="For a folder: float32 (default) or float16.")
-CLUSTER = typer.Option(None, "--engine-cluster", help="For a folder: ray, to run on a cluster.")
-RAY_ADDRESS = typer.Option(None, help="Address of a running Ray cluster (default: start one here).")
+__all__ = ["encode", "score"]
 
 
 @dataclass(frozen=True)
-class BulkOptions:
-    """Options that only make sense for a folder; None where the user said nothing."""
+class FolderOptions:
+    """Options that only make sense for an output folder; None where none was given."""
 
-    workers: int | None = None
-    threads: int | None = None
-    shard_rows: int | None = None
-    on_error: str | None = None
-    dtype: str | None = None
-    engine_cluster: str | None = None
-    ray_address: str | None = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="For a folder: worker processes (default: one per processor, at most 8)."
+        ),
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option(help="For a folder: threads of each worker (default: 1).")
+    ] = None
+    shard_rows: Annotated[
+        int | None,
+        typer.Option(help="For a folder: rows per file (default: by the number of rows)."),
+    ] = None
+    on_error: Annotated[
+        str | None,
+        typer.Option(help="For a folder: on a bad row, fail or skip-and-log (default: fail)."),
+    ] = None
+    engine_cluster: Annotated[
+        str | None, typer.Option(help="For a folder: ray, to run on a cluster.")
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="Address of a running Ray cluster (default: one is started here)."),
+    ] = None
 
     def refuse(self) -> None:
         """Raise if one was given although the output is a single file."""
@@ -51,7 +56,7 @@ class BulkOptions:
                 raise TertiumError(f"{option} is for an output folder, such as -o vectors/.")
 
     def arguments(self) -> dict[str, Any]:
-        """Those of ``encode_file`` and ``score_file``."""
+        """Arguments of ``encode_file`` and ``score_file``."""
         from tertium.jobs import Crew
 
         crew = Crew(
@@ -60,55 +65,155 @@ class BulkOptions:
             cluster=self.engine_cluster,
             address=self.ray_address,
         )
-        given = {"on_error": self.on_error, "shard_rows": self.shard_rows, "dtype": self.dtype}
+        given = {"on_error": self.on_error, "shard_rows": self.shard_rows}
         return {"crew": crew, **{name: x for name, x in given.items() if x is not None}}
 
 
-def is_folder(output: str) -> bool:
-    """Whether shards are asked for: a name with a slash at its end, or without an ending."""
-    return output.endswith(("/", os.sep)) or not Path(output).suffix
-
-
-def encode_folder(
-    texts: Path, output: str, options: BulkOptions, *, as_json: bool, **arguments: Any
-) -> None:
-    """Encode ``texts`` into a folder and say what is in it."""
-    from tertium.jobs import encode_file
-
-    with _interrupted():
-        finished = encode_file(texts, output, **options.arguments(), **arguments)
-    width = finished.about["dimension"]
-    if as_json:
-        emit(_json(finished, dimension=width))
-    else:
-        note(_sentence(finished, f"vectors of width {width}"))
-
-
-def score_folder(
-    pairs: Path,
-    output: str,
-    options: BulkOptions,
+@options.grouped
+def encode(
+    texts: options.Texts,
+    output: Annotated[
+        str,
+        typer.Option(
+            *("--output", "-o"),
+            help="Where to write: .npy, .parquet, or a folder of shards (DIR/).",
+        ),
+    ],
+    model: options.Model = "default",
+    column: options.Column = None,
+    normalize: Annotated[
+        bool, typer.Option("--normalize", help="Scale vectors to length 1.")
+    ] = False,
+    dtype: Annotated[
+        str | None, typer.Option(help="For a folder: float32 or float16 (default: float32).")
+    ] = None,
+    engine: options.Engine = "torch",
     *,
-    model: str | None,
-    as_json: bool,
-    **arguments: Any,
+    shards: FolderOptions,
+    as_json: options.Json = False,
 ) -> None:
-    """Score ``pairs`` into a folder and say what is in it."""
-    from tertium.data.readers import detect_kind
-    from tertium.jobs import score_file
-    from tertium.models.names import takes_conditions
+    """Encode texts into vectors, in constant memory; row i of the output is text i.
 
-    asks = detect_kind(pairs) == "conditional"
-    name = model or ("conditional" if asks else "sts")
-    if asks and not takes_conditions(name):
-        note(f"note: {name} does not take conditions; the column is left out.")
-    with _interrupted():
-        finished = score_file(pairs, output, model=name, **options.arguments(), **arguments)
-    low, high = finished.about["scale"]
-    if as_json:
-        emit(_json(finished, scale=[low, high]))
+    A folder is filled by several processes; after an interruption the same command resumes.
+
+    Example: tertium encode sentences.txt -o vectors.npy
+    """
+    if _is_folder(output):
+        from tertium.jobs import encode_file
+
+        chosen: dict[str, Any] = {"model": model, "column": column, "engine": engine}
+        chosen |= {} if dtype is None else {"dtype": dtype}
+        with _interrupted():
+            finished = encode_file(
+                texts, output, normalize=normalize, **shards.arguments(), **chosen
+            )
+        width = finished.about["dimension"]
+        _show_folder(finished, {"dimension": width}, f"vectors of width {width}", as_json=as_json)
+        return
+    shards.refuse()
+    if dtype is not None:
+        raise TertiumError("--dtype is for an output folder, such as -o vectors/.")
+    from tertium.data.formats import VECTORS, check_format
+    from tertium.data.readers import iter_texts
+    from tertium.files import check_outputs
+
+    check_format(Path(output), VECTORS, what="vectors")
+    check_outputs(texts, Path(output))
+    from tertium.jobs.writers import write_vectors
+    from tertium.models.loading import load_embedder
+
+    encoder = load_embedder(model, engine=engine)
+    rows = write_vectors(
+        encoder, lambda: iter_texts(texts, column=column), Path(output), normalize=normalize
+    )
+    show(
+        {"output": output, "rows": rows, "dimension": encoder.dimension},
+        as_json=as_json,
+        notes=f"{output}: {rows:,} vectors of width {encoder.dimension}",
+    )
+
+
+@options.grouped
+def score(
+    pairs: Annotated[
+        Path,
+        typer.Argument(
+            help="TSV, CSV, JSONL or Parquet with sentence1, sentence2 and optionally condition.",
+            callback=checks.file,
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option(
+            *("--output", "-o"),
+            help="Where to write: .tsv, .csv, .jsonl, .parquet, or a folder of shards (DIR/).",
+        ),
+    ],
+    model: options.Scorer = None,
+    engine: options.Engine = "torch",
+    spreadsheet_safe: options.SafeCells = False,
+    *,
+    shards: FolderOptions,
+    as_json: options.Json = False,
+) -> None:
+    """Score every pair of a file, in constant memory; the output has the input's order.
+
+    A folder is filled by several processes; after an interruption the same command resumes.
+
+    Example: tertium score my_pairs.tsv -o scored.tsv
+    """
+    from tertium.data.readers import detect_kind, iter_rows
+    from tertium.data.rows import Pair, Question
+
+    if _is_folder(output):
+        from tertium.jobs import score_file
+        from tertium.models.names import takes_conditions
+
+        conditional = detect_kind(pairs) == "conditional"
+        name = model or ("conditional" if conditional else "sts")
+        if conditional and not takes_conditions(name):
+            note(_IGNORED.format(name))
+        with _interrupted():
+            finished = score_file(pairs, output, model=name, engine=engine, **shards.arguments())
+        low, high = finished.about["scale"]
+        _show_folder(
+            finished, {"scale": [low, high]}, f"scores on {low:g}..{high:g}", as_json=as_json
+        )
+        return
+    shards.refuse()
+    from tertium.data.formats import SCORES, check_format
+    from tertium.files import check_outputs
+
+    check_format(Path(output), SCORES, what="scores")
+    check_outputs(pairs, Path(output))
+    conditional = detect_kind(pairs) == "conditional"
+    import tertium
+    from tertium.jobs.writers import write_scores
+    from tertium.models.grading import TripleGrader
+
+    scorer = tertium.load(model or ("conditional" if conditional else "sts"), engine=engine)
+    if isinstance(scorer, TripleGrader):
+        rows_of = iter_rows(pairs, Question)
+        items = ((row.sentence1, row.sentence2, row.condition) for row in rows_of)
     else:
-        note(_sentence(finished, f"scores on {low:g}..{high:g}"))
+        if conditional:
+            note(_IGNORED.format(scorer.name))
+        items = ((row.sentence1, row.sentence2) for row in iter_rows(pairs, Pair))
+    rows = write_scores(scorer, items, Path(output), spreadsheet_safe=spreadsheet_safe)
+    low, high = scorer.scale
+    show(
+        {"output": output, "rows": rows, "scale": [low, high]},
+        as_json=as_json,
+        notes=f"{output}: {rows:,} scores on {low:g}..{high:g}",
+    )
+
+
+_IGNORED = "note: {} does not take conditions; the column is ignored."
+
+
+def _is_folder(output: str) -> bool:
+    """Whether shards are asked for: a name that ends with a slash, or has no ending."""
+    return output.endswith(("/", os.sep)) or not Path(output).suffix
 
 
 @contextmanager
@@ -116,22 +221,17 @@ def _interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        note("finished shards are kept: the same command goes on from here")
+        note("finished shards are kept: the same command resumes from here")
         raise
 
 
-def _json(finished: "Finished", **result: Any) -> dict[str, Any]:
-    shards = {"shards": finished.shards, "made": finished.made, "skipped": finished.skipped}
-    return {"output": str(finished.folder), "rows": finished.rows, **result, **shards}
-
-
-def _sentence(finished: "Finished", what: str) -> str:
-    there = finished.shards - finished.made
-    shards = "1 shard" if finished.shards == 1 else f"{finished.shards:,} shards"
-    parts = [f"{finished.folder}: {finished.rows:,} {what} in {shards}"]
-    if there:
-        parts.append(f"{there:,} of them were there")
+def _show_folder(finished: "Finished", result: dict[str, Any], what: str, *, as_json: bool) -> None:
+    document = {"output": str(finished.folder), "rows": finished.rows, **result}
+    document |= {"shards": finished.shards, "made": finished.made, "skipped": finished.skipped}
+    parts = [f"{finished.folder}: {finished.rows:,} {what} in {count(finished.shards, 'shard')}"]
+    if finished.shards > finished.made:
+        parts.append(f"{finished.shards - finished.made:,} of them existed already")
     if finished.skipped:
         log = finished.folder / "_skipped.jsonl"
-        parts.append(f"bad rows skipped: {finished.skipped:,}, see {log}")
-    return "; ".join(parts)
+        parts.append(f"{count(finished.skipped, 'bad row')} skipped, see {log}")
+    show(document, as_json=as_json, notes="; ".join(parts))

@@ -1,4 +1,4 @@
-"""What an option may be, told before anything heavy is imported; each gives its value back."""
+"""Checks of option values, made before anything heavy is imported; each returns its value."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ __all__ = [
 
 
 def model(name: str | None) -> str | None:
-    """A reserved name, or a folder that is there, or what the hub has."""
+    """A reserved name, an existing folder, or a model of the hub."""
     from tertium.models.names import NAMES, resolve
 
     if name is not None and name not in NAMES:
@@ -20,14 +20,14 @@ def model(name: str | None) -> str | None:
 
 
 def models(names: list[str]) -> list[str]:
-    """Several of them."""
+    """Several models."""
     for name in names:
         model(name)
     return names
 
 
 def engine(name: str | None) -> str | None:
-    """One that there is, and whose packages are installed."""
+    """A known engine whose packages are installed."""
     from tertium.engines import require_engine
 
     if name is not None:
@@ -45,14 +45,14 @@ def pooling(name: str | None) -> str | None:
 
 
 def poolings(names: str | None) -> str | None:
-    """Several with commas between them."""
+    """Several poolings, separated by commas."""
     for name in names.split(",") if names is not None else ():
         pooling(name)
     return names
 
 
 def suites(names: str) -> str:
-    """Evaluation suites with commas between them."""
+    """Evaluation suites, separated by commas."""
     from tertium.recipes.suites import check_suites
 
     check_suites(names.split(","))
@@ -76,14 +76,14 @@ def sweep(name: str) -> str:
 
 
 def file(path: Path | None) -> Path | None:
-    """A file that is there."""
+    """An existing file."""
     from tertium.files import existing_file
 
     return None if path is None else existing_file(path)
 
 
 def files(paths: list[Path]) -> list[Path]:
-    """Several of them."""
+    """Existing files."""
     for path in paths:
         file(path)
     return paths
@@ -99,7 +99,7 @@ def new_folder(path: Path | None) -> Path | None:
 
 
 def data_folder(path: Path | None) -> Path | None:
-    """A benchmark folder that is there."""
+    """An existing benchmark folder."""
     from tertium.data.benchmarks import find_folder
 
     return None if path is None else find_folder(path)

@@ -1,63 +1,66 @@
-"""``tertium compare``: how alike are these texts, and in which respect?"""
+"""``tertium compare``: how similar are these texts, and in what way?"""
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tertium.cli.output import ENGINE, JSON, SCORER, cell, emit
+from tertium.cli import options
+from tertium.cli.output import bar, cell, show, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["compare"]
 
 
 def compare(
-    a: str = typer.Argument(help="The first text."),
-    b: list[str] = typer.Argument(help="One or more texts to compare it with."),
-    on: list[str] = typer.Option([], help="Compare in this respect; may be repeated."),
-    model: str | None = SCORER,
-    engine: str = ENGINE,
-    as_json: bool = JSON,
+    a: Annotated[str, typer.Argument(help="The first text.")],
+    b: Annotated[list[str], typer.Argument(help="One or more texts to compare it with.")],
+    on: Annotated[
+        list[str], typer.Option(help="Compare with respect to this; may be repeated.")
+    ] = [],
+    model: options.Scorer = None,
+    engine: options.Engine = "torch",
+    as_json: options.Json = False,
 ) -> None:
-    """Say how alike two texts are.
+    """Say how similar two texts are.
 
     Example: tertium compare "A cat sleeps." "A kitten is napping." "Stocks fell."
     """
     pairs = _conditional(a, b, on, model, engine) if on else _plain(a, b, model, engine)
-    if as_json:
-        emit({"pairs": pairs})
-        return
-    from rich.console import Console
-    from rich.table import Table
-
     low, high = pairs[0]["scale"]
     graded = (low, high) != (-1.0, 1.0)
-    with_cosine = pairs[0]["cosine"] is not None
-    headings = [f"of {high:g}", ""] if graded else ["cosine", ""]
-    headings += ["cosine"] if graded and with_cosine else []
-    named = not on or len(b) > 1  # one text in several respects stands above the table
-    headings += [*(["as to"] if on else []), *(["text"] if named else [])]
-    table = Table(*headings, box=None, pad_edge=False)
-    for pair in pairs if on else sorted(pairs, key=lambda pair: -pair["score"]):
-        drawn = bar(pair["score"], low=low if on else max(low, 0.0), high=high)
-        figures = [f"{pair['score']:.2f}" if graded else f"{pair['score']:.3f}", drawn]
-        figures += [f"{pair['cosine']:.3f}"] if graded and with_cosine else []
-        respect = [cell(pair["condition"])] if on else []
-        table.add_row(*figures, *respect, *([cell(pair["b"])] if named else []))
-    console = Console()
-    for text in (a, *([] if named else b)):
-        console.print(cell(text, style="bold"))
-    console.print(table)
+    with_cosine = graded and pairs[0]["cosine"] is not None
+    named = not on or len(b) > 1  # one text under several conditions stands above the table
+    headings = [f"of {high:g}" if graded else "cosine", ""]
+    headings += ["cosine"] * with_cosine + ["with respect to"] * bool(on) + ["text"] * named
+
+    def rows() -> "Iterator[list[str]]":
+        for pair in pairs if on else sorted(pairs, key=lambda pair: -pair["score"]):
+            drawn = bar(pair["score"], low=low if on else max(low, 0.0), high=high)
+            row = [f"{pair['score']:.2f}" if graded else f"{pair['score']:.3f}", drawn]
+            row += [f"{pair['cosine']:.3f}"] if with_cosine else []
+            yield row + [pair["condition"]] * bool(on) + [pair["b"]] * named
+
+    above = [cell(text, style="bold") for text in (a, *([] if named else b))]
+    show({"pairs": pairs}, *above, table(headings, rows()), as_json=as_json)
 
 
 def _plain(a: str, b: list[str], model: str | None, engine: str) -> list[dict[str, Any]]:
-    """Pairs without a condition; a model that needs one says that it does without."""
+    """Pairs without a condition, from one vector per text."""
     import tertium
     from tertium.models.grading import TripleGrader
+    from tertium.models.pair import PairScorer
 
     scorer = tertium.load(model or "sts", engine=engine)
-    if isinstance(scorer, TripleGrader):
+    if isinstance(scorer, TripleGrader):  # it warns that a condition is missing
         return [{**pair, "condition": None} for pair in _conditional(a, b, [""], model, engine)]
-    questions = [(a, other) for other in b]
-    scores, cosines = scorer.score(questions), scorer.cosine(questions)
+    vectors = scorer.encode([a, *b])
+    first, second = vectors[[0] * len(b)], vectors[1:]
+    scores = scorer.score_vectors(first, second)
+    cosines = scores
+    if isinstance(scorer, PairScorer):
+        cosines = scorer.encoder.score_vectors(first, second)
     return [
         _pair(a, other, None, float(score), scorer.scale, float(cosine))
         for other, score, cosine in zip(b, scores, cosines, strict=True)
@@ -67,14 +70,14 @@ def _plain(a: str, b: list[str], model: str | None, engine: str) -> list[dict[st
 def _conditional(
     a: str, b: list[str], on: list[str], model: str | None, engine: str
 ) -> list[dict[str, Any]]:
-    """Every text in every respect."""
+    """Every text under every condition."""
     from tertium.models.loading import load_conditional
 
     scorer = load_conditional(model or "conditional", engine=engine)
-    questions = [(a, other, condition) for other in b for condition in on]
+    items = [(a, other, condition) for other in b for condition in on]
     return [
         _pair(a, other, condition, float(score), scorer.scale, None)
-        for (_, other, condition), score in zip(questions, scorer.score(questions), strict=True)
+        for (_, other, condition), score in zip(items, scorer.score(items), strict=True)
     ]
 
 
@@ -94,15 +97,3 @@ def _pair(
         "scale": list(scale),
         "cosine": cosine,
     }
-
-
-def bar(value: float, *, low: float, high: float, width: int = 20) -> str:
-    """A bar of eighths of blocks, as long as ``value`` is high.
-
-    >>> bar(0.5, low=0, high=1, width=4)
-    '██  '
-    """
-    share = min(max((value - low) / (high - low), 0.0), 1.0)
-    eighths = round(share * width * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)

@@ -1,64 +1,216 @@
-"""What commands over many texts share: their options, and texts with a source of vectors."""
+"""``tertium mine``, ``dedupe`` and ``cluster``: similar texts in a large file."""
 
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import typer
 
-from tertium.cli import checks
+from tertium.cli import checks, options
+from tertium.cli.output import count, show, table
 
-if TYPE_CHECKING:
-    from tertium.corpus.embed import Source
+__all__ = ["cluster", "dedupe", "mine"]
 
-__all__ = [
-    "COLUMN",
-    "ID_COLUMN",
-    "METHOD",
-    "TEXTS",
-    "VECTORS",
-    "Corpus",
-    "read",
-    "source",
-]
-
-TEXTS = typer.Argument(
-    help="Text file, one text a line, or TSV, CSV, JSONL, Parquet.", callback=checks.file
-)
-COLUMN = typer.Option(None, help="Column of a table that holds the texts.")
-ID_COLUMN = typer.Option(None, help="Column of ids (default: rows are numbered from 1).")
-VECTORS = typer.Option(
-    None,
-    help="What encode made of these texts, a .npy file or a folder, to save encoding.",
-    callback=checks.vectors,
-)
-METHOD = typer.Option(
-    "auto",
-    help="exact, hnsw (faster for very many texts, may overlook some) or auto.",
-    callback=checks.method,
-)
+_SHOWN = 10  # clusters
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """Texts and their ids."""
+@options.grouped
+def mine(
+    output: options.TableFile,
+    threshold: Annotated[
+        float, typer.Option(help="Minimum cosine of a pair.", callback=checks.threshold)
+    ] = 0.8,
+    top_k: Annotated[
+        int,
+        typer.Option(min=1, help="Consider only the N nearest neighbours of each text."),
+    ] = 10,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Keep only the best N pairs (default: all).")
+    ] = None,
+    model: options.Model = "default",
+    engine: options.Engine = "torch",
+    method: options.Method = "auto",
+    spreadsheet_safe: options.SafeCells = True,
+    *,
+    corpus: options.Corpus,
+    as_json: options.Json = False,
+) -> None:
+    """Find the most similar pairs of texts, and write them, best first.
 
-    texts: list[str]
-    ids: list[str]
+    Example: tertium mine sentences.txt -o pairs.tsv --threshold 0.85
+    """
+    from tertium.corpus.inputs import TABLES
+    from tertium.corpus.inputs import table as write_table
+    from tertium.files import check_ending, check_outputs
+
+    check_ending(output, TABLES)
+    check_outputs(corpus.texts, output)
+    texts, ids = corpus.read()
+    source = corpus.source(texts, model=model, engine=engine)
+    from tertium.corpus import mine as find
+
+    found = find(texts, source, threshold=threshold, top_k=top_k, limit=limit, method=method)
+    columns = ("sentence1", "sentence2", "similarity", "id1", "id2")
+    with write_table(output, columns, spreadsheet_safe=spreadsheet_safe) as write:
+        for first, second, score in found:
+            write((texts[first], texts[second], score, ids[first], ids[second]))
+    document = {
+        "output": str(output),
+        "texts": len(texts),
+        "repeats": found.repeats,
+        "pairs": len(found),
+        "threshold": threshold,
+        "top_k": top_k,
+        "method": found.method,
+    }
+    repeats = f", {found.repeats:,} of them repeated" if found.repeats else ""
+    message = f"{output}: {count(len(found), 'pair')} from {count(len(texts), 'text')}{repeats}"
+    show(document, as_json=as_json, notes=message)
 
 
-def read(texts: Path, column: str | None, id_column: str | None) -> Corpus:
-    """Read a file of texts."""
-    from tertium.corpus.inputs import read_corpus
+@options.grouped
+def dedupe(
+    output: Annotated[
+        Path,
+        typer.Option(
+            *("--output", "-o"),
+            help="File for the texts that are kept: .txt, or .tsv, .csv, .jsonl with all columns.",
+        ),
+    ],
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the texts that are removed, with the kept text and the cosine: "
+            ".tsv, .csv or .jsonl."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Minimum cosine for near-duplicates.", callback=checks.threshold)
+    ] = 0.9,
+    exact_only: Annotated[
+        bool,
+        typer.Option(
+            "--exact-only", help="Remove only texts that are identical except for white space."
+        ),
+    ] = False,
+    model: options.Model = "default",
+    engine: options.Engine = "torch",
+    method: options.Method = "auto",
+    spreadsheet_safe: options.SafeCells = True,
+    *,
+    corpus: options.Corpus,
+    as_json: options.Json = False,
+) -> None:
+    """Remove every text that is a near-duplicate of an earlier one; the order is kept.
 
-    return Corpus(*read_corpus(texts, column=column, id_column=id_column))
+    Example: tertium dedupe sentences.txt -o clean.txt --report dropped.tsv
+    """
+    from tertium.corpus.inputs import TABLES, write_kept
+    from tertium.corpus.inputs import table as write_table
+    from tertium.files import check_ending, check_outputs
+
+    check_ending(output, (".txt", *TABLES))
+    if report is not None:
+        check_ending(report, TABLES)
+    check_outputs(corpus.texts, output, report)
+    texts, ids = corpus.read()
+    source = None if exact_only else corpus.source(texts, model=model, engine=engine)
+    from tertium.corpus import dedupe as find
+
+    found = find(texts, source, threshold=threshold, method=method)
+    if report is not None:
+        columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity")
+        with write_table(report, columns, spreadsheet_safe=spreadsheet_safe) as write:
+            for gone in found.dropped:
+                removed = (ids[gone.row], texts[gone.row], str(gone.reason))
+                write((*removed, ids[gone.kept], texts[gone.kept], gone.score))
+    write_kept(corpus.texts, output, found.kept, column=corpus.column)
+    reasons = Counter(str(gone.reason) for gone in found.dropped)
+    document = {
+        "output": str(output),
+        "report": None if report is None else str(report),
+        "texts": len(texts),
+        "kept": len(found.kept),
+        "dropped": {"same": reasons["same"], "near": reasons["near"]},
+        "threshold": None if exact_only else threshold,
+        "method": found.method,
+    }
+    removed = f"removed {reasons['same']:,} exact and {reasons['near']:,} near duplicates"
+    message = f"{output}: kept {len(found.kept):,} of {count(len(texts), 'text')}; {removed}"
+    show(document, as_json=as_json, notes=message)
 
 
-def source(model: str, engine: str, vectors: Path | None, texts: list[str]) -> "Source":
-    """The stored vectors of ``texts``, or the model that makes them."""
-    from tertium.corpus.rows import read_vectors
-    from tertium.models.loading import load_embedder
+@options.grouped
+def cluster(
+    output: options.TableFile,
+    threshold: Annotated[
+        float,
+        typer.Option(
+            help="Minimum cosine with the most typical text of a cluster.",
+            callback=checks.threshold,
+        ),
+    ] = 0.75,
+    min_size: Annotated[int, typer.Option(min=1, help="Minimum number of texts in a cluster.")] = 3,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Make N clusters by k-means instead, with every text in one of them."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed for k-means.")] = 0,
+    model: options.Model = "default",
+    engine: options.Engine = "torch",
+    spreadsheet_safe: options.SafeCells = True,
+    *,
+    corpus: options.Corpus,
+    as_json: options.Json = False,
+) -> None:
+    """Group texts: clusters around a typical text, or as many clusters as you ask for.
 
-    if vectors is not None:
-        return read_vectors(vectors, texts=texts)
-    return load_embedder(model, engine=engine)
+    Example: tertium cluster sentences.txt -o clusters.tsv --threshold 0.7
+    """
+    from tertium.corpus.inputs import TABLES
+    from tertium.corpus.inputs import table as write_table
+    from tertium.files import check_ending, check_outputs
+
+    check_ending(output, TABLES)
+    check_outputs(corpus.texts, output)
+    texts, ids = corpus.read()
+    source = corpus.source(texts, model=model, engine=engine)
+    from tertium.corpus import cluster as find
+
+    found = find(texts, source, threshold=threshold, min_size=min_size, k=k, seed=seed)
+    with write_table(
+        output, ("cluster", "id", "text", "similarity"), spreadsheet_safe=spreadsheet_safe
+    ) as write:
+        for number, group in enumerate(found.clusters, 1):
+            for row, score in zip(group.rows, group.scores, strict=True):
+                write((number, ids[row], texts[row], score))
+        for row in found.alone:
+            write((0, ids[row], texts[row], None))
+    clusters = [
+        {
+            "cluster": number,
+            "size": len(group.rows),
+            "centre": {"id": ids[group.centre], "text": texts[group.centre]},
+        }
+        for number, group in enumerate(found.clusters, 1)
+    ]
+    document = {
+        "output": str(output),
+        "texts": len(texts),
+        "alone": len(found.alone),
+        "clusters": clusters,
+    }
+    largest = enumerate(found.clusters[:_SHOWN], 1)
+    rows = [(str(n), f"{len(group.rows):,}", texts[group.centre]) for n, group in largest]
+    lines = [table(("", "texts", "most typical text"), rows)] if rows else []
+    more = len(found.clusters) - _SHOWN
+    inside = f"{len(texts) - len(found.alone):,} of {count(len(texts), 'text')}"
+    show(
+        document,
+        *lines,
+        *([f"and {more:,} more"] if more > 0 else []),
+        as_json=as_json,
+        notes=f"{output}: {inside} in {count(len(found.clusters), 'cluster')}",
+    )

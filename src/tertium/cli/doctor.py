@@ -5,31 +5,26 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from tertium.cli.output import JSON, cell, emit
+from tertium.cli import options
+from tertium.cli.output import show, table
 
 __all__ = ["doctor"]
 
 _PACKAGES = ("tertium", "torch", "transformers", "sentence-transformers", "scikit-learn", "scipy")
 
 
-def doctor(as_json: bool = JSON) -> None:
+def doctor(as_json: options.Json = False) -> None:
     """Show versions, threads, extras, engines, the embedded model's hash and the data found.
 
     Example: tertium doctor
     """
     report = _report()
-    if as_json:
-        emit(report)
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for section, value in report.items():
-        for key, item in value.items() if isinstance(value, dict) else [("", value)]:
-            shown = ", ".join(item) if isinstance(item, list) else str(item)
-            table.add_row(section, key, cell(shown))
-    Console().print(table)
+    rows = [
+        (section, key, ", ".join(item) if isinstance(item, list) else str(item))
+        for section, value in report.items()
+        for key, item in (value.items() if isinstance(value, dict) else [("", value)])
+    ]
+    show(report, table((), rows), as_json=as_json)
 
 
 def _report() -> dict[str, Any]:

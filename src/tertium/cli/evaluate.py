@@ -1,49 +1,67 @@
-"""``tertium evaluate``: a model on the benchmarks."""
+"""``tertium evaluate`` and ``tertium report``: how good models are, and a page about them."""
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from tertium.cli import checks
-from tertium.cli.output import ENGINE, JSON, NAMED_MODEL, emit, note, say
+from tertium.cli import checks, options
+from tertium.cli.output import count, note, say, show
+from tertium.errors import TertiumError, require, unknown_name
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "report"]
 
 _MARKDOWN = (".md", ".markdown")
 
 
 def evaluate(
-    model: str = NAMED_MODEL,
-    suite: str = typer.Option(
-        "sts",
-        help="sts, transfer, geometry, csts; several with commas.",
-        callback=checks.suites,
-    ),
-    data: Path | None = typer.Option(
-        None,
-        help="Benchmark folder (default: TERTIUM_DATA, else the hub).",
-        callback=checks.data_folder,
-    ),
-    text: str = typer.Option("senteval", help="senteval (tokenised, as in the papers) or raw."),
-    pooling: str | None = typer.Option(
-        None, help="Pooling, or several with commas.", callback=checks.poolings
-    ),
-    baseline: str | None = typer.Option(
-        None, help="A second model to test against.", callback=checks.model
-    ),
-    exclude_overlap: list[str] = typer.Option(
-        [],
-        help="FILE or FILE:SPLIT whose pairs the leak-free column leaves out; may be repeated.",
-    ),
-    bootstrap: int = typer.Option(1000, min=0, help="Bootstrap samples; 0 for no intervals."),
-    seed: int = typer.Option(0, help="For bootstrap and folds."),
-    predictions: Path | None = typer.Option(
-        None, help="Also write scores of C-STS's test part, as its authors ask for them: .json."
-    ),
-    engine: str = ENGINE,
-    output: Path | None = typer.Option(None, "--output", "-o", help="Also save as .json or .md."),
-    as_json: bool = JSON,
+    model: options.ModelArgument = "default",
+    suite: Annotated[
+        str,
+        typer.Option(
+            help="sts, transfer, geometry or csts; several separated by commas.",
+            callback=checks.suites,
+        ),
+    ] = "sts",
+    data: options.DataOrHub = None,
+    text: Annotated[
+        str, typer.Option(help="senteval (tokenised, as in the papers) or raw.")
+    ] = "senteval",
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="Pooling, or several separated by commas (default: the model's own).",
+            callback=checks.poolings,
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="A second model to test against, with a paired bootstrap.", callback=checks.model
+        ),
+    ] = None,
+    exclude_overlap: Annotated[
+        list[str],
+        typer.Option(
+            help="FILE or FILE:SPLIT whose pairs the leak-free scores exclude; may be repeated."
+        ),
+    ] = [],
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Bootstrap samples; 0 for no intervals.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed for bootstrap and folds.")] = 0,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write predictions for C-STS's hidden test part, for submission: .json."
+        ),
+    ] = None,
+    engine: options.Engine = "torch",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also save the results: .json or .md.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Evaluate a model on STS, transfer tasks, the geometry of its space, or conditions.
 
@@ -51,31 +69,121 @@ def evaluate(
     """
     _check(text, exclude_overlap, predictions, output)
     import tertium
-    from tertium.evaluation import Report
 
-    options: dict[str, Any] = {
-        "data": data,
-        "text": text,
-        "baseline": baseline,
-        "exclude": exclude_overlap,
-        "resamples": bootstrap,
-        "seed": seed,
-    }
     if predictions is not None:
-        _predict(model, predictions, data, engine)
+        from tertium.data import find_folder
+        from tertium.evaluation.predictions import write_predictions
+
+        scorer = tertium.load(model, engine=engine)
+        written = write_predictions(scorer, predictions, folder=find_folder(data))
+        note(f"{predictions}: {count(written, 'prediction')}")
     poolings = [None] if pooling is None else pooling.split(",")
-    reports: dict[str, Report] = {}
+    reports: dict[str, tertium.Report] = {}
     for name in poolings:
-        loaded = tertium.load(model, pooling=name, engine=engine)
-        report = tertium.evaluate(loaded, suite.split(","), **options)
-        reports[str(name)] = report
+        reports[str(name)] = found = tertium.evaluate(
+            tertium.load(model, pooling=name, engine=engine),
+            suite.split(","),
+            data=data,
+            text=text,
+            baseline=baseline,
+            exclude=exclude_overlap,
+            resamples=bootstrap,
+            seed=seed,
+        )
         if not as_json:
-            say(f"pooling {name}\n{report}\n" if len(poolings) > 1 else str(report))
+            say(f"pooling {name}\n{found}\n" if len(poolings) > 1 else str(found))
     if output is not None:
         _save(reports, output)
         note(f"saved {output}")
-    if as_json:
-        emit(_json(reports))
+    show(_json(reports), as_json=as_json)
+
+
+def report(
+    models: Annotated[list[str], typer.Argument(help="Reserved names, folders or hub ids.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for the page; an earlier report is replaced."),
+    ],
+    pairs: Annotated[
+        list[Path],
+        typer.Option(
+            help="Graded pairs, or triples with a column condition; may be repeated.",
+            callback=checks.files,
+        ),
+    ] = [],
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Texts whose attention is analysed (default: those of the pairs, or samples).",
+            callback=checks.file,
+        ),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="Lowest and highest grade of the pairs, as 0-4 (default: the range they cover)."
+        ),
+    ] = None,
+    sentence: Annotated[
+        str | None,
+        typer.Option(help="Sentence whose attention maps are drawn (default: a sample)."),
+    ] = None,
+    data: options.DataFolder = None,
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            help="Benchmark sets separated by commas, or none (default: all STS sets and C-STS; "
+            "none with --pairs)."
+        ),
+    ] = None,
+    runs: Annotated[
+        list[Path],
+        typer.Option(help="Folder of tertium train, sweep or lowshot; may be repeated."),
+    ] = [],
+    limit: Annotated[int, typer.Option(min=10, help="Use at most N pairs of a set.")] = 5000,
+    bootstrap: Annotated[int, typer.Option(min=1, help="Bootstrap samples.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Write a page with results, figures, errors and commands; it needs no network.
+
+    Example: tertium report default sts --pairs my_pairs.tsv -o report
+    """
+    from tertium.data import find_folder
+
+    require("report", purpose="A report", packages=("jinja2", "matplotlib"))
+    benchmarks = _sets(sets, own=bool(pairs))
+    _check_models(models)
+    grades = None if scale is None else _scale(scale)
+    from tertium.report import build_report
+    from tertium.report.build import SENTENCE
+
+    built = build_report(
+        models,
+        output,
+        pairs=pairs,
+        scale=grades,
+        texts=texts,
+        benchmarks=benchmarks,
+        folder=find_folder(data),
+        runs=runs,
+        sentence=sentence or SENTENCE,
+        limit=limit,
+        resamples=bootstrap,
+        seed=seed,
+    )
+    figures = sum(1 for file in built.numbers["files"] if file.endswith(".svg"))
+    total = count(len(built.numbers["models"]), "model")
+    show(
+        {"output": str(output), **built.numbers},
+        f"{built.page}: {total}, {count(figures, 'figure')}",
+        as_json=as_json,
+        notes=[_left_out(entry) for entry in built.numbers["left_out"]],
+    )
+    for failure in built.broken:
+        note(f"error: {failure.model}, while {failure.while_doing}: {failure.error}")
+    if built.broken:
+        raise typer.Exit(2)
 
 
 def _check(text: str, exclude: list[str], predictions: Path | None, output: Path | None) -> None:
@@ -93,16 +201,6 @@ def _check(text: str, exclude: list[str], predictions: Path | None, output: Path
     check_outputs(None, predictions, output)
 
 
-def _predict(model: str, path: Path, data: Path | None, engine: str) -> None:
-    import tertium
-    from tertium.data import find_folder
-    from tertium.evaluation.predictions import write_predictions
-
-    scorer = tertium.load(model, engine=engine)
-    count = write_predictions(scorer, path, folder=find_folder(data))
-    note(f"{path}: {count:,} predictions")
-
-
 def _json(reports: dict[str, Any]) -> dict[str, Any]:
     """One report as it is; several share model and provenance under their poolings."""
     first, *others = (report.to_json() for report in reports.values())
@@ -118,8 +216,6 @@ def _json(reports: dict[str, Any]) -> dict[str, Any]:
 
 
 def _save(reports: dict[str, Any], output: Path) -> None:
-    import json
-
     from tertium.files import atomic_path
 
     if output.suffix.lower() in _MARKDOWN:
@@ -128,3 +224,47 @@ def _save(reports: dict[str, Any], output: Path) -> None:
         text = json.dumps(_json(reports), indent=2, allow_nan=False) + "\n"
     with atomic_path(output) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def _scale(given: str) -> tuple[float, float]:
+    low, _, high = given.rpartition("-")
+    try:
+        found = float(low), float(high)
+    except ValueError:
+        raise TertiumError(
+            f"--scale {given}: write the lowest and highest grade, as 0-4."
+        ) from None
+    if found[0] >= found[1]:
+        raise TertiumError(f"--scale {given}: the lowest grade comes first, as 0-4.")
+    return found
+
+
+def _check_models(names: list[str]) -> None:
+    """Raise if no model exists; of several, the page reports which ones are missing."""
+    missing: list[TertiumError] = []
+    for name in names:
+        try:
+            checks.model(name)
+        except TertiumError as error:
+            missing.append(error)
+    if len(missing) == len(names):
+        raise missing[0]
+
+
+def _sets(given: str | None, *, own: bool) -> list[str]:
+    """Benchmark sets to use; with pairs of one's own, none unless they are named."""
+    from tertium.recipes.suites import suites
+
+    known = [*suites()["sts"].tasks, *suites()["csts"].tasks]
+    if given is None:
+        return [] if own else known
+    names = [name.strip() for name in given.split(",") if name.strip() not in ("", "none")]
+    for name in names:
+        if name not in known:
+            raise unknown_name("graded set", name, known)
+    return names
+
+
+def _left_out(entry: dict[str, Any]) -> str:
+    whose = f", {entry['model']}" if entry["model"] else ""
+    return f"left out: {entry['section']}{whose}: {entry['reason']}"

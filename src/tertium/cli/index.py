@@ -1,12 +1,13 @@
-"""``tertium index``: texts in a folder that can be searched and added to."""
+"""``tertium index``: texts in a folder that can be searched and extended."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tertium.cli import checks, corpus, hits
-from tertium.cli.output import ENGINE, JSON, MODEL, SAFE_CELLS, cell, emit, note
+from tertium.cli import checks, options
+from tertium.cli.output import cell, count, show, table
+from tertium.errors import TertiumError, unknown_name
 
 if TYPE_CHECKING:
     from tertium.corpus import TextIndex
@@ -15,33 +16,28 @@ __all__ = ["add", "app", "build", "search", "stats"]
 
 app = typer.Typer(help="Search many texts by meaning.", no_args_is_help=True)
 
-_FOLDER = typer.Argument(help="Folder of the index.")
-_OWN = typer.Option(
-    *(None, "--model", "-m"),
-    help="The model that built the index (default: loaded by its name).",
-    callback=checks.model,
-)
+Folder = Annotated[Path, typer.Argument(help="Folder of the index.")]
 
 
 @app.command()
+@options.grouped
 def build(
-    texts: Path = corpus.TEXTS,
-    output: Path = typer.Option(..., "--output", "-o", help="New folder for the index."),
-    model: str = MODEL,
-    engine: str = ENGINE,
-    dtype: str = typer.Option("float32", help="float32, or int8 for a quarter of the space."),
-    vectors: Path | None = corpus.VECTORS,
-    column: str | None = corpus.COLUMN,
-    id_column: str | None = corpus.ID_COLUMN,
-    as_json: bool = JSON,
+    output: Annotated[Path, typer.Option("--output", "-o", help="New folder for the index.")],
+    model: options.Model = "default",
+    engine: options.Engine = "torch",
+    dtype: Annotated[
+        str, typer.Option(help="float32, or int8: a quarter of the space, slightly less exact.")
+    ] = "float32",
+    *,
+    corpus: options.Corpus,
+    as_json: options.Json = False,
 ) -> None:
-    """Encode texts and keep them with their vectors in a folder.
+    """Encode texts and store them with their vectors in a folder.
 
     Example: tertium index build sentences.txt -o my-index
     """
     from tertium.corpus.lock import check_new_index
     from tertium.corpus.manifest import Dtype
-    from tertium.errors import unknown_name
 
     if dtype not in set(Dtype):
         raise unknown_name("dtype", dtype, [str(known) for known in Dtype])
@@ -50,102 +46,113 @@ def build(
     from tertium.corpus import TextIndex
     from tertium.models.loading import load_embedder
 
-    given = _given(texts, vectors, column, id_column)
+    given = corpus.stream()
     loaded = load_embedder(model, engine=engine)
     index = TextIndex.build(output, given.pop("texts"), loaded, dtype=dtype, **given)
-    _report(index, len(index), as_json=as_json)
+    _show_added(index, len(index), as_json=as_json)
 
 
 @app.command()
+@options.grouped
 def add(
-    index: Path = _FOLDER,
-    texts: Path = corpus.TEXTS,
-    model: str | None = _OWN,
-    engine: str = ENGINE,
-    vectors: Path | None = corpus.VECTORS,
-    column: str | None = corpus.COLUMN,
-    id_column: str | None = corpus.ID_COLUMN,
-    as_json: bool = JSON,
+    index: Folder,
+    model: options.IndexModel = None,
+    engine: options.Engine = "torch",
+    *,
+    corpus: options.Corpus,
+    as_json: options.Json = False,
 ) -> None:
-    """Add texts to an index; until it has ended, searches see the index as it was.
+    """Add texts to an index; until it has finished, searches see the index as it was.
 
     Example: tertium index add my-index more.txt
     """
     opened = _open(index, model, engine)
-    given = _given(texts, vectors, column, id_column)
+    given = corpus.stream()
     added = opened.add(given.pop("texts"), **given)
-    _report(opened, added, as_json=as_json)
+    _show_added(opened, added, as_json=as_json)
 
 
 @app.command()
 def search(
-    index: Path = _FOLDER,
-    queries: list[str] | None = typer.Argument(None, help="Texts to look for."),
-    file: Path | None = typer.Option(
-        *(None, "--queries"),
-        help="File of texts to look for, instead; needs --output.",
-        callback=checks.file,
-    ),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", help="Write what is found: .tsv, .csv or .jsonl."
-    ),
-    k: int = typer.Option(10, min=1, help="How many texts for a query, or all if there are fewer."),
-    threshold: float | None = typer.Option(
-        None, help="Leave out what has a smaller cosine.", callback=checks.threshold
-    ),
-    model: str | None = _OWN,
-    engine: str = ENGINE,
-    column: str | None = typer.Option(None, help="Column of the file of queries."),
-    spreadsheet_safe: bool = SAFE_CELLS,
-    as_json: bool = JSON,
+    index: Folder,
+    queries: Annotated[list[str] | None, typer.Argument(help="Texts to look for.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            *("--queries",),
+            help="File of texts to look for instead; needs --output.",
+            callback=checks.file,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File for the hits: .tsv, .csv or .jsonl."),
+    ] = None,
+    k: Annotated[int, typer.Option(min=1, help="Number of hits per query.")] = 10,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Minimum cosine of a hit.", callback=checks.threshold),
+    ] = None,
+    model: options.IndexModel = None,
+    engine: options.Engine = "torch",
+    column: options.Column = None,
+    spreadsheet_safe: options.SafeCells = True,
+    as_json: options.Json = False,
 ) -> None:
     """Find the texts of an index that are nearest to a query.
 
     Example: tertium index search my-index "A kitten is napping." --k 3
     """
     from tertium.corpus.inputs import TABLES
-    from tertium.errors import TertiumError
     from tertium.files import check_ending, check_outputs
 
     if (file is None) == (not queries):
         raise TertiumError("Give texts to look for, or a file of them with --queries.")
     if file is not None and output is None:
-        raise TertiumError("What is found for a file of queries needs a place: --output FILE.")
+        raise TertiumError("Hits for a file of queries need a place: --output FILE.")
     if output is not None:
         check_ending(output, TABLES)
         check_outputs(file, output)
     opened = _open(index, model, engine)
-    if output is not None:
-        count = hits.write(
-            opened,
-            queries or [],
-            file,
-            column,
-            output,
-            k=k,
-            threshold=threshold,
-            spreadsheet_safe=spreadsheet_safe,
-        )
-        if as_json:
-            emit({"index": str(index), "output": str(output), "queries": count})
-        else:
-            note(f"{output}: what was found for {count:,} queries")
-        return
     asked = queries or []
-    found = opened.search_many(asked, k=k, threshold=threshold)
-    if as_json:
-        emit({"index": str(index), "queries": hits.listed(asked, found)})
-    else:
-        hits.show(asked, found)
+    if output is None:
+        _show_hits(opened, asked, k=k, threshold=threshold, as_json=as_json)
+        return
+    from tertium.corpus.inputs import table as write_table
+    from tertium.data.readers import iter_texts
+    from tertium.models.batching import chunks
+    from tertium.progress import bar
+
+    total = 0
+    columns = ("query", "rank", "id", "text", "similarity")
+    texts = asked if file is None else iter_texts(file, column=column)
+    with (
+        write_table(output, columns, spreadsheet_safe=spreadsheet_safe) as write,
+        bar(total=None, label="searching", unit="query") as shown,
+    ):
+        for window in chunks(texts, 1024):
+            found = opened.search_many(window, k=k, threshold=threshold, progress=False)
+            for query, hits in zip(window, found, strict=True):
+                for rank, hit in enumerate(hits, 1):
+                    write((query, rank, hit.id, hit.text, hit.score))
+            total += len(window)
+            shown.update(len(window))
+    show(
+        {"index": str(index), "output": str(output), "queries": total},
+        as_json=as_json,
+        notes=f"{output}: hits for {'1 query' if total == 1 else f'{total:,} queries'}",
+    )
 
 
 @app.command()
 def stats(
-    index: Path = _FOLDER,
-    check: bool = typer.Option(False, "--check", help="Read every file and compare its hash."),
-    as_json: bool = JSON,
+    index: Folder,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read every file and compare its hash.")
+    ] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Show what an index holds; with --check, whether it is whole.
+    """Show what an index holds; with --check, whether it is intact.
 
     Example: tertium index stats my-index
     """
@@ -156,36 +163,13 @@ def stats(
     if check:
         opened.check()
     summary = _summary(opened) | {"checked": check}
-    if as_json:
-        emit(summary)
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for key, value in summary.items():
-        inner = value.items() if isinstance(value, dict) else [("", value)]
-        for name, item in inner:
-            if item is not None:
-                shown = f"{item:,}" if type(item) is int else str(item)
-                table.add_row(key, name, cell(shown))
-    Console().print(table)
-
-
-def _given(
-    texts: Path, vectors: Path | None, column: str | None, id_column: str | None
-) -> dict[str, Any]:
-    """A file as what an index takes."""
-    from tertium.corpus.inputs import iter_ids
-    from tertium.corpus.rows import read_vectors
-    from tertium.data.readers import iter_texts
-
-    again = iter_texts(texts, column=column)  # compared with those that the vectors were made of
-    return {
-        "texts": iter_texts(texts, column=column),
-        "ids": None if id_column is None else iter_ids(texts, id_column),
-        "vectors": None if vectors is None else read_vectors(vectors, texts=again),
-    }
+    rows = [
+        (key, name, f"{item:,}" if type(item) is int else str(item))
+        for key, value in summary.items()
+        for name, item in (value.items() if isinstance(value, dict) else [("", value)])
+        if item is not None
+    ]
+    show(summary, table((), rows), as_json=as_json)
 
 
 def _open(index: Path, model: str | None, engine: str) -> "TextIndex":
@@ -193,7 +177,7 @@ def _open(index: Path, model: str | None, engine: str) -> "TextIndex":
     from tertium.corpus import TextIndex
     from tertium.models.loading import load_embedder
 
-    opened = TextIndex.open(index, engine=engine)  # before a model is loaded for nothing
+    opened = TextIndex.open(index, engine=engine)  # fails before a model is loaded in vain
     if model is None:
         return opened
     return TextIndex.open(index, load_embedder(model, engine=engine))
@@ -214,11 +198,30 @@ def _summary(index: "TextIndex") -> dict[str, Any]:
     }
 
 
-def _report(index: "TextIndex", added: int, *, as_json: bool) -> None:
-    if as_json:
-        emit(_summary(index) | {"added": added})
-        return
+def _show_added(index: "TextIndex", added: int, *, as_json: bool) -> None:
     recall = index.manifest.recall
-    found = "exact search" if recall is None else f"recall@{recall.at} {recall.value:.3f}"
+    quality = "exact search" if recall is None else f"recall@{recall.at} {recall.value:.3f}"
     new = f", {added:,} of them new" if added < len(index) else ""
-    note(f"{index.folder}: {len(index):,} texts{new}, {found}")
+    message = f"{index.folder}: {count(len(index), 'text')}{new}, {quality}"
+    show(_summary(index) | {"added": added}, as_json=as_json, notes=message)
+
+
+def _show_hits(
+    index: "TextIndex", queries: list[str], *, k: int, threshold: float | None, as_json: bool
+) -> None:
+    found = index.search_many(queries, k=k, threshold=threshold)
+    document = {
+        "index": str(index.folder),
+        "queries": [
+            {
+                "query": query,
+                "hits": [{"id": hit.id, "text": hit.text, "score": hit.score} for hit in hits],
+            }
+            for query, hits in zip(queries, found, strict=True)
+        ],
+    }
+    lines = []
+    for query, hits in zip(queries, found, strict=True):
+        rows = [(f"{hit.score:.3f}", hit.id, hit.text) for hit in hits]
+        lines += [cell(query, style="bold"), table(("cosine", "id", "text"), rows)]
+    show(document, *lines, as_json=as_json)

@@ -1,11 +1,16 @@
-"""``tertium models``: what can be loaded by name."""
+"""``tertium models``, ``ensemble`` and ``convert``: list, combine and convert models."""
 
-from tertium.cli.output import JSON, cell, emit
+from typing import Annotated
 
-__all__ = ["models"]
+import typer
+
+from tertium.cli import checks, options
+from tertium.cli.output import cell, show, table
+
+__all__ = ["convert", "ensemble", "models"]
 
 
-def models(as_json: bool = JSON) -> None:
+def models(as_json: options.Json = False) -> None:
     """List the models that come with tertium.
 
     Example: tertium models
@@ -13,13 +18,13 @@ def models(as_json: bool = JSON) -> None:
     from tertium.errors import TertiumError
     from tertium.models import NAMES
 
-    rows = []
+    found = []
     for name, model in NAMES.items():
         try:
             folder, problem = str(model.folder()), None
         except TertiumError as error:
             folder, problem = None, str(error)
-        rows.append(
+        found.append(
             {
                 "name": name,
                 "kind": str(model.kind),
@@ -28,17 +33,103 @@ def models(as_json: bool = JSON) -> None:
                 "problem": problem,
             }
         )
-    if as_json:
-        emit({"models": rows})
-        return
-    from rich.console import Console
-    from rich.table import Table
+    rows = [(m["name"] or "", m["kind"] or "", m["problem"] or m["summary"] or "") for m in found]
+    others = "Also: any sentence-transformers or transformers folder, or a hub id."
+    show(
+        {"models": found},
+        table(("name", "kind", "what it is"), rows),
+        cell(others, style="dim"),
+        as_json=as_json,
+    )
 
-    table = Table("name", "kind", "what it is", box=None, pad_edge=False)
-    for row, model in zip(rows, NAMES.values(), strict=True):
-        table.add_row(row["name"], row["kind"], cell(row["problem"] or model.summary))
-    console = Console()
-    console.print(table)
-    console.print(
-        "Also: any sentence-transformers or transformers folder, or a hub id.", style="dim"
+
+def ensemble(
+    models: options.ModelNames,
+    output: options.NewFolder,
+    weight: options.Weight = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a model whose embedding is the sum of other models' embeddings.
+
+    Models that take a condition are combined by the mean of their scores.
+
+    Example: tertium ensemble tower-1 tower-2 -o both
+    """
+    from tertium.models.shares import member_weights
+
+    member_weights(len(models), weight)
+    from tertium.models.combine import average, combine
+    from tertium.models.names import takes_conditions
+
+    if takes_conditions(models[0]):
+        graders = average(models, weight=weight)
+        graders.save(output)
+        members = [
+            (member.name, share)
+            for member, share in zip(graders.members, graders.weights, strict=True)
+        ]
+        found: dict[str, object] = {"scale": list(graders.scale)}
+        gives = "scores on {:g}..{:g}".format(*graders.scale)
+    else:
+        encoders = combine(models, weight=weight)
+        encoders.save(output)
+        members = [(member.encoder.name, member.weight) for member in encoders.members]
+        found = {"pooling": encoders.pooling, "dimension": encoders.dimension}
+        gives = f"vectors of width {encoders.dimension}"
+    listed = [{"name": name, "weight": weight} for name, weight in members]
+    shown = " + ".join(f"{weight:g} * {name}" for name, weight in members)
+    show(
+        {"output": str(output), "members": listed, **found},
+        as_json=as_json,
+        notes=f"{output}: {shown}, {gives}",
+    )
+
+
+def convert(
+    source: Annotated[
+        str, typer.Argument(help="Folder of a training script, any other folder, or hub id.")
+    ],
+    output: options.NewFolder,
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="cls leaves a trained MLP out, cls_mlp keeps it (default: the model's own).",
+            callback=checks.pooling,
+        ),
+    ] = None,
+    towers: Annotated[
+        bool,
+        typer.Option("--towers", help="Write the two towers of a twin as two plain encoders."),
+    ] = False,
+    revision: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit of a hub model.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a model as an ordinary sentence-transformers folder with safetensors.
+
+    Example: tertium convert result/my-sup-simcse -o my-model --pooling cls_mlp
+    """
+    from tertium.models.names import resolve
+
+    if towers and pooling is not None:
+        raise typer.BadParameter("a twin's towers keep their pooling: leave --pooling out")
+    resolve(source, revision=revision)
+    from tertium.models.convert import convert as write
+    from tertium.models.convert import write_towers
+
+    if towers:
+        written = [str(folder) for folder in write_towers(source, output, revision=revision)]
+        show({"source": source, "towers": written}, as_json=as_json, notes=" and ".join(written))
+        return
+    model = write(source, output, pooling=pooling, revision=revision)
+    show(
+        {
+            "source": source,
+            "output": str(output),
+            "pooling": model.pooling,
+            "dimension": model.dimension,
+        },
+        as_json=as_json,
+        notes=f"{output}: pooling {model.pooling}, vectors of width {model.dimension}",
     )

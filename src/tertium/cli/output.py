@@ -1,54 +1,33 @@
-"""Results to standard output, everything else to standard error."""
+"""Print results on standard output, as JSON or for people, and everything else on standard error.
+
+Commands print through this module only, so no text, wherever it comes from, can command the
+terminal: control characters become visible escapes.
+"""
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from tertium.cli import checks
 from tertium.errors import TertiumWarning
 from tertium.progress import write_line
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console, RenderableType
+    from rich.table import Table
     from rich.text import Text
 
 __all__ = [
-    *("DATA", "ENGINE", "JSON", "MODEL", "NAMED_MODEL", "SAFE_CELLS", "SCORER"),
-    *("cell", "emit", "note", "say", "show_warning", "visible"),
+    *("bar", "cell", "console", "count", "emit", "note", "save_figures", "say", "show"),
+    *("show_warning", "table", "visible"),
 ]
 
-MODEL = typer.Option(
-    *("default", "--model", "-m"),
-    help="Reserved name, folder or hub id.",
-    callback=checks.model,
-)
-NAMED_MODEL = typer.Argument(
-    "default", help="Reserved name, folder or hub id.", callback=checks.model
-)
-SCORER = typer.Option(
-    *(None, "--model", "-m"),
-    help="Reserved name, folder or hub id (default: sts).",
-    callback=checks.model,
-)
-ENGINE = typer.Option(
-    "torch",
-    help="torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto (see tune).",
-    callback=checks.engine,
-)
-DATA = typer.Option(
-    None, help="Benchmark folder (default: TERTIUM_DATA).", callback=checks.data_folder
-)
-SAFE_CELLS = typer.Option(
-    True,
-    "--spreadsheet-safe/--raw-cells",
-    help="In .tsv and .csv, put ' before a text that a spreadsheet would run as a formula.",
-)
-JSON = typer.Option(False, "--json", help="Print JSON on standard output.")
-
-
 # What a terminal may take for a command, or for another order of the letters: control characters
-# but for tab and line break, other line breaks, and overrides of the direction of writing.
+# except tab and line feed, other line breaks, and overrides of the writing direction.
 _COMMANDS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
 _COMMANDS += [*range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 _VISIBLE = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _COMMANDS}
@@ -56,7 +35,7 @@ _IN_JSON = {code: f"\\u{code:04x}" for code in _COMMANDS}  # the same value to a
 
 
 def visible(text: str) -> str:
-    r"""``text`` with what would command the terminal written as an escape.
+    r"""``text`` with every character that would command the terminal written as an escape.
 
     >>> print(visible("\x1b[31mred"))
     \x1b[31mred
@@ -64,30 +43,49 @@ def visible(text: str) -> str:
     return text.translate(_VISIBLE)
 
 
-def cell(text: str, style: str = "") -> "Text":
-    """``text``, from whatever source, for rich to print: no markup, no commands to the terminal."""
-    from rich.text import Text
+def show(
+    document: Any,
+    *lines: "str | RenderableType",
+    as_json: bool,
+    notes: str | Iterable[str] = (),
+) -> None:
+    """Print the result of a command.
 
-    return Text(visible(text), style)
+    Args:
+        document: the result for programs, printed with ``--json``.
+        lines: the result for people: sentences, and tables of :func:`table`.
+        as_json: whether ``--json`` was given.
+        notes: what people should know besides, on standard error.
+    """
+    if as_json:
+        emit(document)
+        return
+    for line in lines:
+        if isinstance(line, str):
+            say(line)
+        else:
+            console().print(line)
+    for message in [notes] if isinstance(notes, str) else notes:
+        note(message)
 
 
-def say(text: str) -> None:
-    """Print a result for people."""
-    typer.echo(visible(text))
-
-
-def emit(value: Any) -> None:
+def emit(document: Any) -> None:
     """Print one JSON document."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2).translate(_IN_JSON)
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2).translate(_IN_JSON)
     try:
         text.encode(sys.stdout.encoding)
-    except UnicodeEncodeError:  # a narrow terminal, or an argument that was no text
-        text = json.dumps(value, allow_nan=False, indent=2)
+    except UnicodeEncodeError:  # a narrow terminal, or an argument that was not text
+        text = json.dumps(document, allow_nan=False, indent=2)
     sys.stdout.write(text + "\n")
 
 
+def say(text: str) -> None:
+    """Print a line of a result for people."""
+    typer.echo(visible(text))
+
+
 def note(message: str) -> None:
-    """Tell the user something that is not a result, above the bars if there are any."""
+    """Tell the user something that is not a result, above the progress bars if there are any."""
     write_line(visible(message))
 
 
@@ -99,6 +97,81 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show a warning of ours as a sentence, and leave out those of the libraries."""
+    """Show our own warnings as notes, and leave out those of the libraries."""
     if issubclass(category, TertiumWarning):
         note(f"note: {message}")
+
+
+def console() -> "Console":
+    """Standard output for what :func:`cell` and :func:`table` give."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def cell(text: str, style: str = "") -> "Text":
+    """``text`` for rich to print as it is: no markup, no commands to the terminal."""
+    from rich.text import Text
+
+    return Text(visible(text), style)
+
+
+def table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence["str | Text"]],
+    *,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> "Table":
+    """A table without lines; strings are shown as they are.
+
+    Args:
+        headings: one per column; none at all for a table without a header.
+        rows: the cells of each row.
+        right: headings of columns that are aligned to the right.
+        whole: headings of columns that are never wrapped.
+    """
+    from rich.table import Table
+
+    drawn = Table(box=None, pad_edge=False, show_header=bool(headings))
+    for heading in headings:
+        drawn.add_column(
+            cell(heading),
+            justify="right" if heading in right else "left",
+            no_wrap=heading in whole,
+            overflow="fold" if heading in whole else "ellipsis",
+        )
+    for row in rows:
+        drawn.add_row(*(cell(item) if isinstance(item, str) else item for item in row))
+    return drawn
+
+
+def bar(value: float, *, low: float, high: float, width: int = 20) -> str:
+    """A bar of eighths of blocks, as long as ``value`` is high.
+
+    >>> bar(0.5, low=0, high=1, width=4)
+    '██  '
+    """
+    share = min(max((value - low) / (high - low), 0.0), 1.0)
+    full, rest = divmod(round(share * width * 8), 8)
+    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "row"), count(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def save_figures(figures: dict[str, "Figure"], folder: Path) -> list[Path]:
+    """Write each figure as PNG and SVG, and give the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    for name, figure in figures.items():
+        for ending in ("png", "svg"):
+            files.append(folder / f"{name}.{ending}")
+            figure.savefig(files[-1], dpi=150)
+    return files

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tertium.cli import checks
-from tertium.cli.output import JSON, emit, note
+from tertium.cli.options import Json
+from tertium.cli.output import emit, note
 
 if TYPE_CHECKING:
     from tertium.serve.service import Service
@@ -135,7 +136,7 @@ def serve(
     allowed_host: list[str] | None = typer.Option(
         None, help="Name that it answers to; repeat for several.", rich_help_panel=_ACCESS
     ),
-    as_json: bool = JSON,
+    as_json: Json = False,
 ) -> None:
     """Serve embeddings, similarities, explanations and search over HTTP.
 

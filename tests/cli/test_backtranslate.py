@@ -17,7 +17,7 @@ def nllb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_file_for_each_pivot(run: Run, nllb: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("the cat sleeps .\n\na dog barks\n")
-    command = ["rtt", texts, "-o", tmp_path / "out", "--pivot", "deu_Latn, fra_Latn"]
+    command = ["backtranslate", texts, "-o", tmp_path / "out", "--pivot", "deu_Latn, fra_Latn"]
     command += ["--to", nllb, "--language", "eng_Latn", "--max-length", 24, "--beams", 1]
     ran = run(*command, "--json")
     assert (ran.code, ran.err) == (0, "")
@@ -27,7 +27,7 @@ def test_a_file_for_each_pivot(run: Run, nllb: Path, tmp_path: Path) -> None:
         assert trip["texts"] == 3 and 1 <= trip["unchanged"] <= 3
         lines = Path(trip["file"]).read_text().split("\n")
         assert len(lines) == 4 and lines[1] == "" and lines[0] and lines[2]
-    again = run(*command)
+    again = run("rtt", *command[1:])  # the command's name before
     assert again.code == 0 and "deu_Latn.txt: 3 texts" in again.err
 
 
@@ -57,7 +57,7 @@ def test_mistakes_leave_nothing_behind(
     monkeypatch.chdir(tmp_path)
     Path("texts.txt").write_text("a b\n")
     Path("empty.txt").write_text("")
-    ran = run("rtt", *(tiny_bert if word == "BERT" else word for word in arguments))
+    ran = run("backtranslate", *(tiny_bert if word == "BERT" else word for word in arguments))
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err and "Traceback" not in ran.err
     assert not Path("out").exists()

@@ -1,0 +1,208 @@
+"""``tertium augment``, ``attention`` and ``inspect``: look inside models and views."""
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tertium.cli import checks, options
+from tertium.cli.output import bar, cell, save_figures, show, table
+from tertium.errors import require, unknown_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tertium.analysis import Augmented
+
+__all__ = ["attention", "augment", "inspect"]
+
+
+def augment(
+    text: Annotated[str, typer.Argument(help="The sentence.")],
+    view: Annotated[str, typer.Option(help="add, delete, repeat or span_mask.")] = "add",
+    k: Annotated[int, typer.Option(min=1, help="For add: number of tokens to drop.")] = 1,
+    aggregation: Annotated[str, typer.Option(help="For add: naive or rollout.")] = "naive",
+    protect: Annotated[
+        bool, typer.Option(help="For add: keep special tokens and the last token.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Random seed for the other views.")] = 0,
+    model: options.Model = "default",
+    as_json: options.Json = False,
+) -> None:
+    """Show how a view changes a sentence: for add, which tokens are dropped and why.
+
+    Example: tertium augment "A brown bear is eating a small fish." --view add --k 4
+    """
+    from tertium.types import Aggregation, ViewName
+
+    known = [name for name in ViewName if name is not ViewName.DROPOUT]
+    if view not in known:
+        raise unknown_name("view", view, known)
+    if aggregation not in list(Aggregation):
+        raise unknown_name("aggregation", aggregation, list(Aggregation))
+    import tertium
+    from tertium.analysis import augment as changed
+    from tertium.analysis import drop_by_attention
+    from tertium.models import Encoder
+    from tertium.training.vocabulary import read_vocabulary
+    from tertium.views import VIEWS, AttentionDropout
+
+    loaded = tertium.load(model)
+    encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
+    vocabulary = read_vocabulary(encoder.tokenizer)
+    document: dict[str, object] = {"model": model, "view": view, "text": text}
+    if view != "add":
+        result = changed(encoder, [VIEWS[view](vocabulary)], text, seed=seed)
+        show(document | {"changed": result, "seed": seed}, result, as_json=as_json)
+        return
+    dropout = AttentionDropout(
+        vocabulary,
+        aggregation=Aggregation(aggregation),
+        k=k,
+        t=0,
+        protect_special_tokens=protect,
+    )
+    found = drop_by_attention(encoder, dropout, text)
+    order = {step.position: number for number, step in enumerate(found.steps, 1)}
+    document["tokens"] = [
+        {"token": token, "score": score, "dropped": order.get(at)}
+        for at, (token, score) in enumerate(zip(found.tokens, found.scores, strict=True))
+    ]
+    document["steps"] = [{"dropped": step.token, "text": step.text} for step in found.steps]
+    steps = [(str(n), step.token, step.text) for n, step in enumerate(found.steps, 1)]
+    show(
+        document,
+        _tokens(found, order),
+        "",
+        table(("", "dropped", "remaining"), [("0", "", text), *steps]),
+        as_json=as_json,
+    )
+
+
+def attention(
+    texts: options.Texts,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the figures.")],
+    model: options.Model = "default",
+    limit: Annotated[int, typer.Option(min=2, help="Use only the first N texts.")] = 200,
+    seed: Annotated[int, typer.Option(help="Random seed for dropout and sampling.")] = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Draw joint attention histograms, and similarity against attention mutual information.
+
+    Example: tertium attention sentences.txt -o pictures
+    """
+    require("report", purpose="Drawing attention", packages=("matplotlib",))
+    import tertium
+    from tertium.analysis import attention_histograms, information_scatter, pair_information
+    from tertium.models import Encoder
+
+    loaded = tertium.load(model)
+    encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
+    chosen = _first(texts, limit)
+    found = pair_information(encoder, chosen, seed=seed)
+    figures = {
+        "attention-information": information_scatter(found),
+        "attention-histograms": attention_histograms(encoder, chosen, seed=seed),
+    }
+    files = save_figures(figures, output)
+    same = float(found.positive_information.mean())
+    different = float(found.negative_information.mean())
+    show(
+        {
+            "files": [str(file) for file in files],
+            "texts": len(chosen),
+            "information": {"same": same, "different": different},
+        },
+        f"mean attention information: {same:.3f} same text, {different:.3f} different texts",
+        as_json=as_json,
+        notes=f"{output}: {', '.join(file.name for file in files)}",
+    )
+
+
+def inspect(
+    model: options.ModelArgument = "default",
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Text file or table on which to measure the CLS energy of each layer.",
+            callback=checks.file,
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Use only the first N texts.")] = 1000,
+    tokens: Annotated[
+        int, typer.Option(min=1, help="Length of the text whose cost is counted.")
+    ] = 32,
+    score: Annotated[
+        float | None,
+        typer.Option(help="A benchmark score of the model, to relate it to the cost."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show a model's size, its cost per text, and how much of its energy is in CLS.
+
+    Example: tertium inspect default --score 78.87
+    """
+    import tertium
+    from tertium.analysis.inspection import inspect_encoders
+    from tertium.functional.cost import efficiency
+    from tertium.models import Encoder, Ensemble
+
+    loaded = tertium.load(model)
+    if isinstance(loaded, Ensemble):
+        encoders = [member.encoder for member in loaded.members]
+    else:
+        encoders = [loaded if isinstance(loaded, Encoder) else loaded.encoder]
+    chosen = [] if texts is None else _first(texts, limit)
+    found = inspect_encoders(encoders, tokens=tokens, texts=chosen)
+    eta = None if score is None else efficiency(score, found.macs)
+    mean = sum(found.energy) / len(found.energy) if found.energy else None
+    lines = [
+        f"backbones        {found.backbones}",
+        f"parameters       {found.parameters / 1e6:.1f} M",
+        f"cost             {found.macs / 1e9:.3f} GMACs for a text of {tokens} tokens",
+    ]
+    if eta is not None:
+        lines.append(f"score per cost   {eta:.2f} per GMAC")
+    if mean is not None:
+        lines.append(f"CLS energy       {mean:.4f}, mean of all layers over {len(chosen)} texts")
+        longest = max(found.energy)
+        for number, energy in enumerate(found.energy, 1):
+            drawn = "█" * round(30 * energy / longest)
+            lines.append(f"  layer {number:<8d} {energy:.4f} {drawn}")
+    show(
+        {
+            "model": model,
+            "backbones": found.backbones,
+            "parameters": found.parameters,
+            "tokens": tokens,
+            "macs": found.macs,
+            "efficiency": eta,
+            "cls_energy": {"layers": found.energy, "mean": mean, "texts": len(chosen)},
+        },
+        *lines,
+        as_json=as_json,
+    )
+
+
+def _first(file: Path, limit: int) -> list[str]:
+    """The first texts of a file that are not blank."""
+    from tertium.data.readers import iter_texts
+
+    return list(itertools.islice((text for text in iter_texts(file) if text.strip()), limit))
+
+
+def _tokens(found: "Augmented", order: dict[int, int]) -> "Table":
+    # A bar is full at the most attended token that may be dropped: CLS would dwarf them all.
+    candidates = [s for s, may in zip(found.scores, found.droppable, strict=True) if may]
+    most = max(candidates or found.scores)
+    rows = [
+        (
+            cell(token, "dim" if at in order else ""),
+            f"{score:.2f}",
+            bar(score, low=0.0, high=most),
+            str(order.get(at, "")),
+        )
+        for at, (token, score) in enumerate(zip(found.tokens, found.scores, strict=True))
+    ]
+    return table(("token", "attention", "", "dropped"), rows)

@@ -1,0 +1,207 @@
+"""Options that several commands share: each has one name, one help text and one check."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from tertium.cli import checks
+
+if TYPE_CHECKING:
+    from tertium.corpus.embed import Source
+
+__all__ = [
+    *("Column", "Condition", "Corpus", "DataFolder", "DataOrHub", "Engine", "Evaluation"),
+    *("IndexModel", "Jobs", "Json", "Method", "Model", "ModelArgument", "ModelNames"),
+    *("NewFolder", "Overrides", "Resume", "RunFolder", "SafeCells", "Scorer", "StrictData"),
+    *("TableFile", "Texts", "Weight", "grouped"),
+]
+
+_MODEL = "Reserved name, folder or hub id"
+
+# Models and what runs them.
+Model = Annotated[str, typer.Option("--model", "-m", help=f"{_MODEL}.", callback=checks.model)]
+ModelArgument = Annotated[str, typer.Argument(help=f"{_MODEL}.", callback=checks.model)]
+ModelNames = Annotated[
+    list[str], typer.Argument(help="Reserved names, folders or hub ids.", callback=checks.models)
+]
+Scorer = Annotated[
+    str | None,
+    typer.Option(
+        *("--model", "-m"),
+        help=f"{_MODEL} (default: sts; with conditions, conditional).",
+        callback=checks.model,
+    ),
+]
+IndexModel = Annotated[
+    str | None,
+    typer.Option(
+        *("--model", "-m"),
+        help="The model that built the index (default: loaded by its name).",
+        callback=checks.model,
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto (see tune).",
+        callback=checks.engine,
+    ),
+]
+Condition = Annotated[str | None, typer.Option("--on", help="Compare with respect to this.")]
+Weight = Annotated[
+    float | None,
+    typer.Option(
+        help="Weight of the last model; the others share the rest of 1 (default: a plain sum)."
+    ),
+]
+
+# Texts, tables and benchmark data.
+Texts = Annotated[
+    Path,
+    typer.Argument(
+        help="Text file with one text per line, or TSV, CSV, JSONL, Parquet.", callback=checks.file
+    ),
+]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of a table that holds the texts (default: sentence, text, sentences or texts)."
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(help="Benchmark folder (default: TERTIUM_DATA).", callback=checks.data_folder),
+]
+DataOrHub = Annotated[
+    Path | None,
+    typer.Option(
+        help="Benchmark folder (default: TERTIUM_DATA, else the hub).", callback=checks.data_folder
+    ),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="exact, hnsw (faster for millions of texts, may miss some), or auto: "
+        "exact up to 1,000,000 texts.",
+        callback=checks.method,
+    ),
+]
+
+# Output.
+TableFile = Annotated[
+    Path, typer.Option("--output", "-o", help="File to write: .tsv, .csv or .jsonl.")
+]
+NewFolder = Annotated[
+    Path,
+    typer.Option(
+        *("--output", "-o"),
+        help="Folder to write; must not exist yet, or be empty.",
+        callback=checks.new_folder,
+    ),
+]
+RunFolder = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder for all runs; finished ones are skipped.")
+]
+SafeCells = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe/--raw-cells",
+        help="In .tsv and .csv, put ' before a text that a spreadsheet would run as a formula.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+
+# Training and evaluation.
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of its own.")]
+Overrides = Annotated[
+    list[str], typer.Option("--set", help="Override a setting, as a.b=value; may be repeated.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Resume after an interruption, with the same settings.")
+]
+Evaluation = Annotated[
+    bool, typer.Option(help="Evaluate on STS at the end, if benchmark data are found.")
+]
+StrictData = Annotated[
+    bool,
+    typer.Option("--strict-data", help="Fail if less data is found than the recipe asks for."),
+]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A file of texts, and how to read it."""
+
+    texts: Texts
+    column: Column = None
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of ids (default: rows are numbered from 1).")
+    ] = None
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Vectors of these texts that encode wrote, a .npy file or a folder.",
+            callback=checks.vectors,
+        ),
+    ] = None
+
+    def read(self) -> tuple[list[str], list[str]]:
+        """All texts with their ids."""
+        from tertium.corpus.inputs import read_corpus
+
+        return read_corpus(self.texts, column=self.column, id_column=self.id_column)
+
+    def source(self, texts: list[str], *, model: str, engine: str) -> "Source":
+        """The stored vectors of ``texts``, or the model that encodes them."""
+        from tertium.corpus.rows import read_vectors
+        from tertium.models.loading import load_embedder
+
+        if self.vectors is not None:
+            return read_vectors(self.vectors, texts=texts)
+        return load_embedder(model, engine=engine)
+
+    def stream(self) -> dict[str, Any]:
+        """Texts, ids and vectors as an index takes them, without holding them all."""
+        from tertium.corpus.inputs import iter_ids
+        from tertium.corpus.rows import read_vectors
+        from tertium.data.readers import iter_texts
+
+        ids, vectors = self.id_column, self.vectors
+        again = iter_texts(self.texts, column=self.column)  # compared with the vectors' texts
+        return {
+            "texts": iter_texts(self.texts, column=self.column),
+            "ids": None if ids is None else iter_ids(self.texts, ids),
+            "vectors": None if vectors is None else read_vectors(vectors, texts=again),
+        }
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Expand parameters that are dataclasses into one option per field.
+
+    Typer sees a function with plain options; ``command`` receives the groups.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        members = (
+            inspect.signature(groups[name]).parameters if name in groups else {name: parameter}
+        )
+        parameters += [
+            member.replace(kind=inspect.Parameter.KEYWORD_ONLY) for member in members.values()
+        ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
