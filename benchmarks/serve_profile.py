@@ -21,9 +21,9 @@ import tertium
 from tertium.models import Encoder
 from tertium.models.batching import lean_batches, token_budget_batches
 from tertium.models.encoder import Truncation
-from tertium.serve.lanes import Lane, Task
-from tertium.serve.reading import TextReader
-from tertium.serve.spec import Spec
+from tertium.serve.batching import BatchQueue, Task
+from tertium.serve.host import TextReader
+from tertium.serve.spawn import Spec
 
 TEXTS, CLIENTS = 16, 32
 SHAPES = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16), (32, 16), (64, 16))
@@ -55,7 +55,7 @@ def column(engine: str, texts: Sequence[str], seconds: float) -> dict[str, str]:
     model.encode(texts[:200], progress=False)
     for _ in range(3):
         whole.append(rate(lambda: model.encode(texts, progress=False), len(texts)))
-        alone.append(rate(lambda: by_lane(model, texts, gathered), len(texts)))
+        alone.append(rate(lambda: by_queue(model, texts, gathered), len(texts)))
     flags = ("--model", "default", "--engine", engine, "--queue-requests", "1024")
     with (
         ours(*flags, threads=os.cpu_count() or 1) as (url, server),
@@ -111,23 +111,23 @@ def call(model: Encoder) -> float:
     return float(start / slope)
 
 
-def by_lane(model: Encoder, texts: Sequence[str], gathered: int) -> None:
+def by_queue(model: Encoder, texts: Sequence[str], gathered: int) -> None:
     """As a worker does it for so many clients, each of which asks again when it is answered."""
-    lane = Lane(TextReader(model), budget=gathered, most=10**9)
+    queue = BatchQueue(TextReader(model), budget=gathered, most=10**9)
     waiting = [
         Task({"id": start, "kind": "embed"}, texts[start : start + TEXTS])
         for start in range(0, len(texts), TEXTS)
     ]
     free = CLIENTS
-    while waiting or lane.busy:
+    while waiting or queue.busy:
         for task in waiting[:free]:
-            lane.admit(task)
+            queue.admit(task)
         del waiting[:free]
-        parts = lane.gather(_fail)
+        parts = queue.gather(_fail)
         begin = time.perf_counter()
-        lane.run(parts)
+        queue.run(parts)
         tokens = sum(item.tokens for part in parts for item in part.items)
-        lane.ran(tokens, seconds=time.perf_counter() - begin)
+        queue.ran(tokens, seconds=time.perf_counter() - begin)
         free = sum(part.task.finished for part in parts)
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.fixture
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers at once: a tiny model on one thread survives a fork."""
-    monkeypatch.setattr("tertium.jobs.local.START_METHOD", "fork")
+    monkeypatch.setattr("tertium.jobs.workers.START_METHOD", "fork")
 
 
 @pytest.fixture

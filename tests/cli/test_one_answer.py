@@ -18,7 +18,7 @@ from tertium.heads import CosineHead
 from tertium.jobs import iter_scores
 from tertium.models import ConditionalAverage, ConditionalScorer, Encoder, Ensemble, PairScorer
 from tertium.models.towers import join_towers
-from tertium.serve.spec import LOADER
+from tertium.serve.spawn import LOADER
 from tests.cli.conftest import Run
 from tests.engines.models import encoder, other
 from tests.fakes import tiny_model
@@ -122,7 +122,7 @@ def test_every_way_in_gives_the_same_scores(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tertium.jobs.local.START_METHOD", "fork")
+    monkeypatch.setattr("tertium.jobs.workers.START_METHOD", "fork")
     kind, folder = model
     items = _items(kind)
     loaded: Any = tertium.load(folder)

@@ -200,7 +200,7 @@ def test_fewer_groups_than_asked_for_are_told(run: Run, texts: Path) -> None:
 def test_vectors_of_other_texts_are_refused(
     run: Run, tiny_bert: Path, texts: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tertium.jobs.local.START_METHOD", "fork")
+    monkeypatch.setattr("tertium.jobs.workers.START_METHOD", "fork")
     assert run("encode", texts, "-o", "v/", "-m", tiny_bert, "--workers", 1).code == 0
     Path("turned.txt").write_text("\n".join([*TEXTS[:4], TEXTS[5], TEXTS[4]]) + "\n")
     if command == "index add":

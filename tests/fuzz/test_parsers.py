@@ -31,7 +31,7 @@ from tertium.jobs.journal import JOURNAL, any_finished
 from tertium.recipes.files import read_recipe
 from tertium.recipes.sweep import read_sweep
 from tertium.records.manifest import FILE_NAME, read_manifest, read_members
-from tertium.serve.frames import FrameError, pack, read, read_blocking
+from tertium.serve.protocol import ProtocolError, pack, read, read_blocking
 from tests.fakes import HashEncoder
 from tests.fuzz.conftest import EFFORTS, fuzz, kept
 
@@ -365,9 +365,9 @@ def read_async(content: bytes) -> object:
 def test_frames(effort: settings) -> None:
     @given(st.binary(max_size=40) | mutated(pack({"a": [1]}, b"body")))
     def any_bytes(content: bytes) -> None:
-        with contextlib.suppress(FrameError):
+        with contextlib.suppress(ProtocolError):
             read_blocking(io.BufferedReader(io.BytesIO(content)))  # type: ignore[type-var]
-        with contextlib.suppress(FrameError, asyncio.IncompleteReadError):
+        with contextlib.suppress(ProtocolError, asyncio.IncompleteReadError):
             read_async(content)
 
     @given(st.dictionaries(st.text(st.characters(codec="utf-8")), st.integers(0, 99)), st.binary())
@@ -383,7 +383,7 @@ def test_frames(effort: settings) -> None:
 
 @pytest.mark.parametrize("file", kept("frames"), ids=lambda file: file.name)
 def test_kept_frames(file: Path) -> None:
-    with pytest.raises(FrameError):
+    with pytest.raises(ProtocolError):
         read_blocking(io.BufferedReader(io.BytesIO(file.read_bytes())))  # type: ignore[type-var]
 
 

@@ -21,8 +21,8 @@ from tertium.jobs.plan import Shard
 from tertium.jobs.request import Crew
 from tertium.jobs.shards import ShardWriter, disk_errors
 from tertium.jobs.source import Content, Item, OnError, Survey
-from tertium.jobs.tasks import TaskQueue
 from tertium.jobs.work import Work, Worker
+from tertium.jobs.workers import TaskQueue
 from tests.jobs.conftest import TEXTS
 from tests.jobs.stubs import FAST, LOADER, Stub, contents, job
 

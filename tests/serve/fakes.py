@@ -17,8 +17,7 @@ from torch.nn.functional import one_hot
 from tertium.explain.readings import Owner, Reading, States
 from tertium.explain.words import split_words
 from tertium.models.explains import Explains
-from tertium.serve.birth import run_worker
-from tertium.serve.spec import Spec
+from tertium.serve.spawn import Spec, run_worker
 from tertium.serve.worker import Worker
 from tests.fakes import HashEncoder
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from tertium.serve.app import build_service
-from tertium.serve.run import configured
+from tertium.serve.app import build_service, configured
 from tertium.serve.service import Service
 from tertium.serve.settings import read_settings
 from tests.serve.fakes import LOADER, launch_thread

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tertium.serve.run import serve
+from tertium.serve.app import serve
 from tertium.serve.service import Service
 from tertium.serve.settings import read_settings
 

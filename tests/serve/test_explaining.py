@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tertium.serve.batching import Task
 from tertium.serve.explaining import Explaining, Explanations, Make, _parts, scorings
-from tertium.serve.lanes import Task
 
 
 def task(number: int, parts: int) -> Task:

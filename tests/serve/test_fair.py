@@ -1,4 +1,4 @@
-from tertium.serve.fair import FairQueue, TimeShares
+from tertium.serve.batching import FairQueue, TimeShares
 
 
 def served(queue: FairQueue[str]) -> list[str]:

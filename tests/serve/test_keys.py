@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tertium.errors import TertiumError
-from tertium.serve.keys import KeyFile
+from tertium.serve.access import KeyFile
 
 OLD, NEW = "old-key-0123456789", "new-key-0123456789"
 

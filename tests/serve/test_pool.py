@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tertium.errors import TertiumError
-from tertium.serve.spec import Spec
+from tertium.serve.spawn import Spec
 from tests.serve.fakes import launch_fork
 from tests.serve.here import Here, awaited, running
 
@@ -35,8 +35,8 @@ async def until(condition: Any) -> None:
 
 
 def started(client: Here) -> bool:
-    members = client.service.pool._members
-    return any(pending.started for member in members for pending in member.pending.values())
+    workers = client.service.pool._workers
+    return any(pending.started for worker in workers for pending in worker.pending.values())
 
 
 @awaited
@@ -166,7 +166,7 @@ async def test_a_worker_that_is_killed_costs_nobody_an_answer() -> None:
         await until(lambda: counter(client, "tertium_workers_ready") == 2)
         asked = [asyncio.ensure_future(ask(client, f"text {n}")) for n in range(20)]
         await asyncio.sleep(0.05)
-        client.service.pool._members[0].handle.kill()
+        client.service.pool._workers[0].process.kill()
         answers = await asyncio.gather(*asked)
         assert {answer.status_code for answer in answers} == {200}
 
@@ -174,14 +174,14 @@ async def test_a_worker_that_is_killed_costs_nobody_an_answer() -> None:
 @awaited
 async def test_a_worker_that_hangs_is_noticed_and_replaced() -> None:
     async with running(launch=launch_fork, worker_timeout=1.0) as client:
-        hung = client.service.pool._members[0]
-        assert hung.process is not None
-        os.kill(hung.process, signal.SIGSTOP)
+        hung = client.service.pool._workers[0]
+        assert hung.pid is not None
+        os.kill(hung.pid, signal.SIGSTOP)
         asked = asyncio.ensure_future(ask(client, "who answers?"))
         await until(lambda: not client.service.pool.ready)
         assert (await client.get("/readyz")).status_code == 503
         assert (await asked).status_code == 200  # by another one
-        assert hung not in client.service.pool._members
+        assert hung not in client.service.pool._workers
         assert (await client.get("/readyz")).json() == {"status": "ok"}
         assert counter(client, "tertium_worker_restarts_total") == 1
 
@@ -224,7 +224,7 @@ async def test_a_worker_that_cannot_be_started_is_tried_again() -> None:
         return launch_fork(spec, connection)
 
     async with running(launch=launch) as client:
-        client.service.pool._members[0].handle.kill()
+        client.service.pool._workers[0].process.kill()
         await until(lambda: launches == 3 and client.service.pool.ready)
         assert (await ask(client, "after all")).status_code == 200
 
@@ -233,7 +233,7 @@ async def test_a_worker_that_cannot_be_started_is_tried_again() -> None:
 async def test_without_a_worker_there_is_503() -> None:
     async with running(launch=launch_fork, deadline=0.3) as client:
         client.service.pool._spec = None  # type: ignore[assignment]
-        client.service.pool._members[0].handle.kill()
+        client.service.pool._workers[0].process.kill()
         await until(lambda: not client.service.pool.ready)
         assert (await client.get("/readyz")).json() == {"status": "loading"}
         answer = await ask(client, "anything")

@@ -101,7 +101,7 @@ def test_memory_stays_flat_while_more_ask_than_it_can_answer() -> None:
 
 
 def test_the_process_that_answers_holds_no_model() -> None:
-    script = "import sys, tertium.serve.run; print('torch' in sys.modules)"
+    script = "import sys, tertium.serve.app; print('torch' in sys.modules)"
     command = [sys.executable, "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert ran.stdout.strip() == "False"

@@ -163,7 +163,7 @@ def serve(
         else:
             note(f"{url}: serving {about.name}; stop with Ctrl-C")
 
-    from tertium.serve.run import serve as run
+    from tertium.serve.app import serve as run
 
     note(f"loading {settings.model}")
     run(settings, ready=ready)

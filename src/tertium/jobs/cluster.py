@@ -16,8 +16,8 @@ from typing import Any
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
 from tertium.jobs.shards import Done, disk_errors
-from tertium.jobs.tasks import TaskQueue
 from tertium.jobs.work import Task, Work, Worker, check_model
+from tertium.jobs.workers import TaskQueue
 
 __all__ = ["Actors"]
 

@@ -27,12 +27,12 @@ from tertium.jobs.job import (
     write_job,
 )
 from tertium.jobs.journal import JOURNAL, Journal, any_finished, sound_shards
-from tertium.jobs.local import Processes
 from tertium.jobs.plan import Shard, pick, shard_size
 from tertium.jobs.request import Crew, Finished, Request
 from tertium.jobs.shards import Counts, disk_errors, shard_metadata
 from tertium.jobs.source import SKIPPED, Content, survey
 from tertium.jobs.work import Work
+from tertium.jobs.workers import Processes
 from tertium.models.encoder import Truncation
 from tertium.models.names import resolve
 from tertium.models.triples import BlankConditionWarning, TripleTruncation

@@ -1,10 +1,8 @@
 """What one worker does, wherever it runs: load the model once, then make shard after shard."""
 
-import contextlib
-import os
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -20,11 +18,12 @@ from tertium.jobs.plan import Shard
 from tertium.jobs.request import LOADER
 from tertium.jobs.shards import Counts, Done, ShardWriter, describe_shard, disk_errors
 from tertium.jobs.source import Content, Item
+from tertium.jobs.workers import limit_threads
 from tertium.models.batching import chunks
 from tertium.models.encoder import Truncation
 from tertium.models.names import resolve
 
-__all__ = ["Task", "Work", "Worker", "check_model", "thread_environment"]
+__all__ = ["Task", "Work", "Worker", "check_model"]
 
 Task = tuple[Shard, list[Item]]
 
@@ -61,7 +60,7 @@ class Worker:
 
     def __init__(self, work: Work) -> None:
         self.work = work
-        _set_threads(work.threads)
+        limit_threads(work.threads)
         load = pkgutil.resolve_name(work.loader)
         self.model: Any = load(work.model, **work.loading)
         if work.engines:
@@ -133,28 +132,6 @@ def check_model(work: Work, fingerprint: str) -> None:
             f"The model {work.model} on this machine is not the one that the job was begun with. "
             "Put the same files on every machine."
         )
-
-
-@contextlib.contextmanager
-def thread_environment(threads: int) -> Iterator[None]:
-    """Variables that libraries read when they are loaded; for processes started in the block."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, str(threads)))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _set_threads(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
 
 
 def _check_finite(name: str, items: Sequence[Item], results: np.ndarray) -> None:

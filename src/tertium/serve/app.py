@@ -1,42 +1,45 @@
-"""The application: routes behind a gate."""
+"""The application, and the server on its port until the last accepted answer."""
 
-import os
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
+import uvicorn
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 import tertium
+from tertium.errors import TertiumError
 from tertium.serve import schemas
-from tertium.serve.birth import spawn
-from tertium.serve.cors import Cors
-from tertium.serve.gate import Gate
-from tertium.serve.keys import KeyFile
-from tertium.serve.member import Launch
+from tertium.serve.access import AccessMiddleware, KeyFile
+from tertium.serve.errors import APIError, error_response
+from tertium.serve.http import Cors, connections
 from tertium.serve.metrics import Metrics
-from tertium.serve.pages import pages
-from tertium.serve.paths import routes
 from tertium.serve.pool import Pool
-from tertium.serve.problems import Problem, problem_response
+from tertium.serve.routes import pages, routes
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
-from tertium.serve.spec import LOADER, spec_of
+from tertium.serve.spawn import LOADER, Launch, spawn, spec_of
 
-__all__ = ["build_app", "build_service"]
+__all__ = ["build_app", "build_service", "configured", "serve"]
 
-_WORDS = {404: "not_found", 405: "method_not_allowed"}
+_LOG = logging.getLogger("tertium.serve")
+_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 def build_service(settings: Settings, *, launch: Launch = spawn, loader: str = LOADER) -> Service:
     """Workers and counters, not yet started."""
     metrics = Metrics()
-    threads = settings.threads or max((os.cpu_count() or 1) // settings.workers, 1)
-    spec = spec_of(settings, threads=threads, loader=loader)
     pool = Pool(
-        spec,
+        spec_of(settings, loader=loader),
         count=settings.workers,
         metrics=metrics,
         launch=launch,
@@ -57,21 +60,22 @@ def build_app(service: Service) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(APIError, _api_error)
+    app.add_exception_handler(HTTPException, _http_error)
     app.include_router(routes(service))
     _add_health(app, service)
     if settings.page:
         app.include_router(pages())
     app.add_middleware(
-        Gate,
+        AccessMiddleware,
         keys=keys,
         hosts=settings.hosts,
         metrics=metrics,
+        routes=frozenset(getattr(route, "path", "") for route in app.routes),
         access_log=settings.access_log,
     )
     if settings.cors_origins:
-        app.add_middleware(Cors, origins=settings.cors_origins)  # around the gate
+        app.add_middleware(Cors, origins=settings.cors_origins)  # outermost
     return app
 
 
@@ -86,11 +90,11 @@ def _add_health(app: FastAPI, service: Service) -> None:
         """Whether it can answer now, and search if there is an index."""
         able = service.pool.ready and not service.stopping
         word = "ok" if able else "stopping" if service.stopping else "loading"
-        told = {"status": word}
+        status = {"status": word}
         if able and service.settings.index is not None:
-            told["search"] = "unavailable" if service.pool.index is None else "ok"
+            status["search"] = "unavailable" if service.pool.index is None else "ok"
         return Response(
-            orjson.dumps(told),
+            orjson.dumps(status),
             status_code=200 if able else 503,
             media_type="application/json",
         )
@@ -111,15 +115,142 @@ def _add_health(app: FastAPI, service: Service) -> None:
     app.add_api_route("/metrics", metrics, responses={200: text, **refusals})
 
 
-async def _problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return problem_response(error)
+async def _api_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, APIError)
+    return error_response(error)
 
 
-async def _http(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = _WORDS.get(error.status_code, "invalid_request")
+    code = _CODES.get(error.status_code, "invalid_request")
     message = f"{error.detail}: /docs lists what there is."
-    return problem_response(
-        Problem(error.status_code, code, message, headers=dict(error.headers or {}))
+    return error_response(
+        APIError(error.status_code, code, message, headers=dict(error.headers or {}))
     )
+
+
+def serve(
+    settings: Settings, *, ready: Callable[[str, Service], None], loader: str = LOADER
+) -> None:
+    """Serve until told to stop.
+
+    Args:
+        settings: how.
+        ready: called with the address and what is served, once requests are answered.
+        loader: ``module:function`` that gives a model by its name.
+    """
+    _set_up_logs()
+    listening = _listen(settings)
+    service = build_service(settings, loader=loader)
+    config = configured(service)
+    server = _Server(config, service)
+    runner = asyncio.Runner(loop_factory=config.get_loop_factory())
+    with contextlib.closing(listening), runner:
+        runner.run(_live(server, service, listening, ready))
+    _LOG.info("stopped: %d accepted, %d answered", service.queue.accepted, service.queue.answered)
+
+
+def configured(service: Service) -> uvicorn.Config:
+    """How HTTP is spoken."""
+    settings = service.settings
+    protocol: Any = connections(settings, service.metrics)
+    return uvicorn.Config(
+        build_app(service),
+        http=protocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",  # started here, so that what goes wrong is reported in one sentence
+        timeout_graceful_shutdown=round(settings.shutdown_grace) or 1,
+        proxy_headers=False,
+        ws="none",
+    )
+
+
+async def _live(
+    server: "_Server",
+    service: Service,
+    listening: socket.socket,
+    ready: Callable[[str, Service], None],
+) -> None:
+    with server.handling_signals():
+        try:
+            starting = asyncio.ensure_future(service.start())
+            await asyncio.wait(
+                (starting, asyncio.ensure_future(server.told.wait())),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not starting.done():
+                starting.cancel()
+                return
+            await starting
+            listening.listen(server.config.backlog)  # whoever learns that it is ready may connect
+            ready(_address(listening), service)
+            await server.serve(sockets=[listening])
+        finally:
+            await service.pool.stop()
+
+
+class _Server(uvicorn.Server):
+    """Ends quietly on a signal, having answered what it accepted; at once on the second."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self.told = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """They are handled already."""
+        yield
+
+    @contextlib.contextmanager
+    def handling_signals(self) -> Iterator[None]:
+        """From now on a signal asks the server to stop."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        try:
+            for number in numbers:
+                loop.add_signal_handler(number, self._stop)
+        except NotImplementedError:  # no such thing on Windows
+            for number in numbers:
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._stop))
+        yield
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._service.stopping = True
+        self.told.set()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise TertiumError(
+            f"Cannot listen on {settings.host}, port {settings.port}: {error.strerror}. Choose "
+            "another one with --port, or 0 for any that is free."
+        ) from None
+    listening.set_inheritable(False)
+    return listening
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _set_up_logs() -> None:
+    """Log lines with time and level to standard error; of the HTTP library only warnings."""
+    handler: Any = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    levels = {"tertium.serve": logging.INFO}
+    for name, level in {**levels, **dict.fromkeys(("asyncio", "uvicorn"), logging.WARNING)}.items():
+        log = logging.getLogger(name)
+        log.handlers, log.propagate = [handler], False
+        log.setLevel(level)

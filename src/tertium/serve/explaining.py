@@ -9,9 +9,9 @@ import numpy as np
 from tertium.explain import explained
 from tertium.models.encoder import Truncation
 from tertium.models.explains import Explainable
-from tertium.serve.fair import FairQueue, Turn
-from tertium.serve.lanes import Refusal, Task
-from tertium.serve.spec import short_name
+from tertium.serve.batching import FairQueue, Task, Turn
+from tertium.serve.errors import APIError
+from tertium.serve.spawn import short_name
 
 if TYPE_CHECKING:
     from tertium.explain import Focus, Reading
@@ -155,7 +155,7 @@ def explain(
         pause: called between two parts of the work, which it ends by raising.
     """
     if model is None or not explains(model):
-        raise Refusal(501, "no_explanation", "The model does not explain its scores.")
+        raise APIError(501, "no_explanation", "The model does not explain its scores.")
     found = explained(
         _InParts(model, pause),
         a,

@@ -1,4 +1,4 @@
-"""What Prometheus is told: counts and times, never a text."""
+"""Counters for Prometheus: counts and times, never a text."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 

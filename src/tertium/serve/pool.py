@@ -1,27 +1,161 @@
-"""The workers together: requests go to the least busy, and survive the death of any of them."""
+"""The worker processes as the server sees them: asked, watched, and replaced when they end."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import math
+import socket
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
-from tertium.serve.birth import spawn
-from tertium.serve.member import Launch, Member, Pending
+from tertium.jobs.workers import Process, end_process
+from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
-from tertium.serve.problems import Problem
-from tertium.serve.spec import Spec, short_name
+from tertium.serve.protocol import pack, read
+from tertium.serve.spawn import Launch, Spec, short_name, spawn
 
-__all__ = ["Pool"]
+__all__ = ["Pending", "Pool", "WorkerHandle"]
 
 _LOG = logging.getLogger("tertium.serve")
+_SILENT = 2  # missed heartbeats after which a worker is given nothing more
+_BEATS = 5  # heartbeats within the time after which silence is a fault
+_IMPORTS = 300.0  # seconds that a worker may be silent at first: it cannot answer while it imports
 _LONGEST_PAUSE = 10.0  # seconds between two attempts to start a worker that dies at once
 _SOUND = 60.0  # seconds after which a worker's death is no longer a failed start
-_BEATS = 5  # signs of life that are asked for in the time after which silence is a fault
-_IMPORTS = 300.0  # seconds that a worker may be silent at first: it cannot speak while it imports
+
+
+@dataclass(eq=False)
+class Pending:
+    """A request that a worker has, and who waits for its answer."""
+
+    head: dict[str, Any]
+    answer: "asyncio.Future[tuple[dict[str, Any], bytes]]"
+    started: bool = False
+
+    @property
+    def id(self) -> int:
+        """The number by which it is known."""
+        return int(self.head["id"])
+
+
+@dataclass(eq=False)
+class WorkerHandle:
+    """One worker process: its connection, what it was asked, and its heartbeat.
+
+    Attributes:
+        process: the process, or what stands for it.
+        pending: what it was asked and has not answered.
+        ready: whether it has said what it serves.
+        index: what it can search, if it can.
+        heard: whether it has said anything since the last heartbeat.
+        missed: heartbeats in a row that it has not answered.
+        busy: seconds that its present step had taken when it last said so.
+    """
+
+    process: Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    pending: dict[int, Pending] = field(default_factory=dict)
+    ready: bool = False
+    index: dict[str, Any] | None = None
+    heard: bool = False
+    missed: int = 0
+    busy: float = 0.0
+
+    @classmethod
+    async def start(cls, spec: Spec, launch: Launch) -> "WorkerHandle":
+        """Launch a worker and connect to it."""
+        ours, theirs = socket.socketpair()
+        try:
+            process = await _launched(partial(launch, spec, theirs))
+        except BaseException:
+            ours.close()  # which ends the worker, should it begin after all
+            raise
+        reader, writer = await asyncio.open_connection(sock=ours)
+        return cls(process, reader, writer)
+
+    def ask(self, pending: Pending) -> None:
+        """Send a request."""
+        self.pending[pending.id] = pending
+        self._write(pending.head)
+
+    def drop(self, number: int) -> None:
+        """Say that nobody waits for it any more."""
+        if self.pending.pop(number, None) is not None:
+            self._write({"kind": "drop", "id": number})
+
+    @property
+    def able(self) -> bool:
+        """Whether it has loaded its models and answers when it is called."""
+        return self.ready and self.missed < _SILENT
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, if it is one."""
+        return getattr(self.process, "pid", None)
+
+    def ping(self) -> None:
+        """Ask for a sign of life, which :meth:`beat` looks for."""
+        self.heard = False
+        self._write({"kind": "ping"})
+
+    def beat(self) -> None:
+        """Count how often it has been silent in a row."""
+        self.missed = 0 if self.heard else self.missed + 1
+
+    async def listen(self, heard: Callable[["WorkerHandle", dict[str, Any], bytes], None]) -> None:
+        """Pass on what the worker says, until it ends."""
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                head, body = await read(self.reader)
+                self.heard = True
+                heard(self, head, body)
+
+    async def stop(self) -> None:
+        """Close the connection, which ends the worker."""
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+        await asyncio.to_thread(end_process, self.process)
+
+    def _write(self, head: dict[str, Any]) -> None:
+        if not self.writer.is_closing():
+            self.writer.write(pack(head))
+
+
+async def _launched(launch: Callable[[], Process]) -> Process:
+    """A worker's process, started in a thread: the first launch imports everything.
+
+    The thread is not one of the loop's own, whose end a server that is stopping would await.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[Process] = loop.create_future()
+
+    def set_unless_cancelled(outcome: Process | Exception) -> None:
+        if found.done():
+            return
+        if isinstance(outcome, Exception):
+            found.set_exception(outcome)
+        else:
+            found.set_result(outcome)
+
+    def run() -> None:
+        outcome: Process | Exception
+        try:
+            outcome = launch()
+        except Exception as error:
+            outcome = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(set_unless_cancelled, outcome)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await found
 
 
 class Pool:
@@ -34,10 +168,10 @@ class Pool:
     Args:
         spec: what a worker serves.
         count: how many workers.
-        metrics: told of batches and deaths.
+        metrics: counts batches and restarts.
         launch: starts a worker.
-        silence: seconds after which a worker that gives no sign of life is killed.
-        batch: seconds after which one that is still at the same batch is.
+        silence: seconds after which a worker that does not answer heartbeats is killed.
+        batch: seconds after which one that is still busy with the same batch is killed.
     """
 
     def __init__(
@@ -57,176 +191,174 @@ class Pool:
         self._count = count
         self._metrics = metrics
         self._launch = launch
-        self._members: list[Member] = []
-        self._homeless: list[Pending] = []
+        self._workers: list[WorkerHandle] = []
+        self._unassigned: list[Pending] = []
         self._numbers = itertools.count(1)
-        self._keepers: list[asyncio.Task[None]] = []
+        self._supervisors: list[asyncio.Task[None]] = []
         self._first: asyncio.Future[dict[str, Any]] | None = None
-        self._stopping = False
 
     @property
     def ready(self) -> bool:
         """Whether any worker can answer."""
-        return any(member.able for member in self._members)
+        return any(worker.able for worker in self._workers)
 
     @property
     def index(self) -> dict[str, Any] | None:
         """What can be searched now."""
-        return next((each.index for each in self._members if each.able and each.index), None)
+        return next((each.index for each in self._workers if each.able and each.index), None)
 
     async def start(self) -> dict[str, Any]:
-        """Start all workers, wait for the first, and tell what it serves."""
+        """Start all workers, wait for the first, and return what it serves."""
         self._first = asyncio.get_running_loop().create_future()
-        self._keepers = [asyncio.create_task(self._keep()) for _ in range(self._count)]
+        self._supervisors = [asyncio.create_task(self._supervise()) for _ in range(self._count)]
         return await self._first
 
     async def stop(self) -> None:
         """End all workers."""
-        self._stopping = True
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
-        await asyncio.gather(*(member.stop() for member in self._members))
+        for supervisor in self._supervisors:
+            supervisor.cancel()
+        await asyncio.gather(*self._supervisors, return_exceptions=True)
+        await asyncio.gather(*(worker.stop() for worker in self._workers))
 
     def ask(self, head: dict[str, Any]) -> Pending:
         """Send a request to a worker; the answer comes to its future."""
         numbered = {**head, "id": next(self._numbers)}
         pending = Pending(numbered, asyncio.get_running_loop().create_future())
-        self._place(pending)
+        self._assign(pending)
         return pending
 
     def drop(self, pending: Pending) -> None:
         """Forget a request, wherever it is."""
-        for member in self._members:
-            member.drop(pending.id)
-        if pending in self._homeless:
-            self._homeless.remove(pending)
+        for worker in self._workers:
+            worker.drop(pending.id)
+        if pending in self._unassigned:
+            self._unassigned.remove(pending)
 
-    def _place(self, pending: Pending) -> None:
-        able = [member for member in self._members if member.able]
+    def _assign(self, pending: Pending) -> None:
+        able = [worker for worker in self._workers if worker.able]
         if pending.head["kind"] == "search":
-            able = [member for member in able if member.index is not None] or able
+            able = [worker for worker in able if worker.index is not None] or able
         if able:
-            min(able, key=lambda member: len(member.pending)).ask(pending)
+            min(able, key=lambda worker: len(worker.pending)).ask(pending)
         else:
-            self._homeless.append(pending)
+            self._unassigned.append(pending)
 
-    async def _keep(self) -> None:
+    async def _supervise(self) -> None:
         """Keep one worker alive."""
         pause = 0.0
         while True:
             born = time.monotonic()
             try:
-                member = await Member.start(self._spec, self._launch)
+                worker = await WorkerHandle.start(self._spec, self._launch)
             except OSError as error:
-                self._turned_down(f"A worker could not be started: {error.strerror}.")
+                self._start_failed(f"A worker could not be started: {error.strerror}.")
             else:
-                await self._attend(member, born)
+                await self._follow(worker, born)
             sound = time.monotonic() - born > _SOUND
             pause = 0.0 if sound else min(2 * pause + 0.5, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
-    async def _attend(self, member: Member, born: float) -> None:
-        """Hear a worker, and watch it, until it ends."""
-        self._members.append(member)
-        watching = asyncio.create_task(self._watch(member))
+    async def _follow(self, worker: WorkerHandle, born: float) -> None:
+        """Listen to a worker and watch it until it ends."""
+        self._workers.append(worker)
+        watching = asyncio.create_task(self._watch(worker))
         try:
-            await member.listen(partial(self._heard, born=born))
+            await worker.listen(partial(self._heard, born=born))
         finally:
             watching.cancel()
-        self._bury(member)
-        await member.stop()
+        self._forget(worker)
+        await worker.stop()
 
-    async def _watch(self, member: Member) -> None:
+    async def _watch(self, worker: WorkerHandle) -> None:
         """Kill a worker that is silent for too long, or too long at one batch.
 
-        Beats are counted, not seconds: if this process itself is held up, nobody is blamed.
+        Heartbeats are counted, not seconds: if this process itself is held up, no worker is blamed.
         """
         beat = self._silence / _BEATS
         at_first = max(math.ceil(_IMPORTS / beat), _BEATS)
         spoken = False
         while True:
-            member.ping()
+            worker.ping()
             await asyncio.sleep(beat)
-            member.beat()
+            worker.beat()
             self._count_ready()
-            spoken = spoken or member.heard
-            if member.missed >= (_BEATS if spoken else at_first):
-                reason = f"was silent for {member.missed * beat:g} s"
-            elif member.busy > self._batch:
-                reason = f"has been at one batch for {member.busy:.0f} s"
+            spoken = spoken or worker.heard
+            if worker.missed >= (_BEATS if spoken else at_first):
+                reason = f"was silent for {worker.missed * beat:g} s"
+            elif worker.busy > self._batch:
+                reason = f"has been at one batch for {worker.busy:.0f} s"
             else:
                 continue
-            _LOG.error("a worker %s and is killed (process %s)", reason, member.process)
-            member.handle.kill()
+            _LOG.error("a worker %s and is killed (process %s)", reason, worker.pid)
+            worker.process.kill()
             return
 
-    def _bury(self, member: Member) -> None:
-        self._members.remove(member)
+    def _forget(self, worker: WorkerHandle) -> None:
+        self._workers.remove(worker)
         self._count_ready()
-        if member.ready:
+        if worker.ready:
             self._metrics.restarts.inc()
             _LOG.error("a worker died; another one is started")
         else:
-            self._turned_down("A worker ended while it loaded the models: is there memory enough?")
-        for pending in list(member.pending.values()):
+            self._start_failed("A worker ended while it loaded the models: is there memory enough?")
+        for pending in list(worker.pending.values()):
             if pending.answer.done():
                 continue
             if pending.started and pending.head.get("alone"):
                 message = "This request ended two workers and is not tried again."
-                pending.answer.set_exception(Problem(503, "worker_died", message))
+                pending.answer.set_exception(APIError(503, "worker_died", message))
                 continue
             if pending.started:
                 pending.head["alone"] = True
                 pending.started = False
-            self._place(pending)
+            self._assign(pending)
 
     def _heard(
-        self, member: Member, head: dict[str, Any], body: bytes, *, born: float = 0.0
+        self, worker: WorkerHandle, head: dict[str, Any], body: bytes, *, born: float = 0.0
     ) -> None:
         kind = head.pop("kind")
         if kind == "pong":
-            member.missed, member.busy = 0, head["busy"]
-            self._find_homes()
+            worker.missed, worker.busy = 0, head["busy"]
+            self._assign_waiting()
         elif kind == "started":
-            for number, pending in member.pending.items():
+            for number, pending in worker.pending.items():
                 pending.started = number in head["ids"]
         elif kind == "index":
-            self._learn_index(member, head)
+            self._learn_index(worker, head)
         elif kind == "batch":
             self._metrics.batch(**head)
         elif kind == "ready":
             seconds = time.monotonic() - born
-            _LOG.info("a worker is ready after %.1f s (process %s)", seconds, member.process)
-            self._welcome(member, head)
+            _LOG.info("a worker is ready after %.1f s (process %s)", seconds, worker.pid)
+            self._greet(worker, head)
         elif kind == "refused":
-            self._turned_down(head["message"])
-        elif (asked := member.pending.pop(head.pop("id"), None)) is not None:
+            self._start_failed(head["message"])
+        elif (asked := worker.pending.pop(head.pop("id"), None)) is not None:
             if asked.answer.done():
                 return
             if kind == "failed":
-                asked.answer.set_exception(Problem(**head))
+                asked.answer.set_exception(APIError(**head))
             else:
                 asked.answer.set_result((head, body))
 
-    def _welcome(self, member: Member, about: dict[str, Any]) -> None:
-        member.ready = True
-        self._learn_index(member, about)
+    def _greet(self, worker: WorkerHandle, about: dict[str, Any]) -> None:
+        worker.ready = True
+        self._learn_index(worker, about)
         self._count_ready()
-        self._find_homes()
+        self._assign_waiting()
         if self._first is not None and not self._first.done():
             self._first.set_result(about)
 
-    def _find_homes(self) -> None:
-        """Requests that waited for any worker at all go to one."""
-        waiting, self._homeless = self._homeless, []
+    def _assign_waiting(self) -> None:
+        """Send requests that waited for any worker at all."""
+        waiting, self._unassigned = self._unassigned, []
         for pending in waiting:
-            self._place(pending)
+            self._assign(pending)
 
-    def _learn_index(self, member: Member, told: dict[str, Any]) -> None:
-        """Remember what a worker can search; the log gets one line when that changes."""
-        index, fault = told["index"], told["fault"]
-        member.index = None if index is None else {**index, "name": short_name(index["name"])}
+    def _learn_index(self, worker: WorkerHandle, about: dict[str, Any]) -> None:
+        """Reworker what a worker can search; the log gets one line when that changes."""
+        index, fault = about["index"], about["fault"]
+        worker.index = None if index is None else {**index, "name": short_name(index["name"])}
         if fault == self._index_fault:
             return
         self._index_fault = fault
@@ -235,11 +367,11 @@ class Pool:
         else:
             _LOG.error("search is off until the index is whole again: %s", fault)
 
-    def _turned_down(self, message: str) -> None:
+    def _start_failed(self, message: str) -> None:
         if self._first is not None and not self._first.done():
             self._first.set_exception(TertiumError(message))
         else:
             _LOG.error("a worker could not start: %s", message)
 
     def _count_ready(self) -> None:
-        self._metrics.ready.set(sum(member.able for member in self._members))
+        self._metrics.ready.set(sum(worker.able for worker in self._workers))

@@ -1,7 +1,11 @@
 """What the routes share: the workers, the queue, and one way to ask."""
 
 import asyncio
+import contextlib
+import math
 import time
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +13,71 @@ import orjson
 from starlette.requests import Request
 
 from tertium.errors import TertiumError
+from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
 from tertium.serve.pool import Pool
-from tertium.serve.problems import Problem
-from tertium.serve.queue import Queue
+from tertium.serve.protocol import Message
 from tertium.serve.settings import Settings
-from tertium.serve.spec import short_name
+from tertium.serve.spawn import short_name
 
-__all__ = ["About", "Answer", "Service"]
+__all__ = ["About", "Queue", "Service"]
 
-Answer = tuple[dict[str, Any], bytes]
+_RECENT = 64  # answers by which the pace is judged
+_LONGEST = 60  # seconds; nobody is asked to wait longer
+
+
+class Queue:
+    """Places for requests that are accepted and not yet answered.
+
+    Args:
+        requests: how many there are.
+        size: bytes that their bodies may have together.
+        metrics: counts both.
+    """
+
+    def __init__(self, *, requests: int, size: int, metrics: Metrics) -> None:
+        self._requests = requests
+        self._size = size
+        self._metrics = metrics
+        self._left: deque[float] = deque(maxlen=_RECENT)
+        self._held_bytes = 0
+        self.held = 0
+        self.accepted = 0
+        self.answered = 0
+
+    @contextlib.contextmanager
+    def place(self, size: int) -> Iterator[None]:
+        """Hold a place, or raise an error that says when to come back."""
+        if self.held >= self._requests or self._held_bytes + size > self._size:
+            self._metrics.refused.labels("queue_full").inc()
+            seconds = self.pause()
+            raise APIError(
+                429,
+                "queue_full",
+                f"Too many requests wait for an answer; try again in {seconds} s.",
+                headers={"Retry-After": str(seconds)},
+            )
+        self.accepted += 1
+        self._hold(1, size)
+        try:
+            yield
+        finally:
+            self._hold(-1, -size)
+            self.answered += 1
+            self._left.append(time.monotonic())
+
+    def pause(self) -> int:
+        """Seconds until half of what waits should be answered, at the pace of late."""
+        if len(self._left) < 2:
+            return 1
+        pace = len(self._left) / max(time.monotonic() - self._left[0], 1e-3)
+        return min(max(math.ceil(self.held / 2 / pace), 1), _LONGEST)
+
+    def _hold(self, requests: int, size: int) -> None:
+        self.held += requests
+        self._held_bytes += size
+        self._metrics.queued.set(self.held)
+        self._metrics.queued_bytes.set(self._held_bytes)
 
 
 @dataclass(frozen=True)
@@ -56,7 +115,7 @@ class Service:
         self.queue = Queue(
             requests=settings.queue_requests, size=settings.queue_bytes, metrics=metrics
         )
-        self.reading = 0  # bodies that are on their way
+        self.receiving = 0  # bodies that are on their way
         self.stopping = False
         self._about: About | None = None
 
@@ -64,7 +123,7 @@ class Service:
     def about(self) -> About:
         """What is served; known once a worker is ready."""
         if self._about is None:
-            raise Problem(503, "loading", "The models are being loaded.")
+            raise APIError(503, "loading", "The models are being loaded.")
         return self._about
 
     async def start(self) -> None:
@@ -93,7 +152,7 @@ class Service:
         except (OSError, ValueError, KeyError):  # the index is being replaced
             return int(index["texts"])
 
-    async def ask(self, request: Request, head: dict[str, Any], *, size: int) -> Answer:
+    async def ask(self, request: Request, head: dict[str, Any], *, size: int) -> Message:
         """The worker's answer, unless the queue is full, time is up or the client goes away."""
         left = request.state.arrived + self.settings.deadline - time.monotonic()
         with self.queue.place(size):
@@ -114,14 +173,14 @@ class Service:
                     pending.answer.cancel()
                 gone.cancel()
 
-    def _unanswered(self, *, client_gone: bool) -> Problem:
+    def _unanswered(self, *, client_gone: bool) -> APIError:
         if client_gone:
             self.metrics.dropped.inc()
-            return Problem(499, "client_gone", "The client went away.")
+            return APIError(499, "client_gone", "The client went away.")
         if not self.pool.ready:
-            return Problem(503, "no_worker", "No worker is ready.", headers={"Retry-After": "10"})
+            return APIError(503, "no_worker", "No worker is ready.", headers={"Retry-After": "10"})
         self.metrics.refused.labels("deadline").inc()
-        return Problem(
+        return APIError(
             504,
             "deadline",
             f"There was no answer within {self.settings.deadline:g} s. Send fewer texts, or try "

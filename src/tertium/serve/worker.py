@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
+from tertium.serve.batching import BatchQueue, Slice, Task, TimeShares
+from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations
-from tertium.serve.fair import TimeShares
-from tertium.serve.frames import pack, read_blocking
-from tertium.serve.lanes import Lane, Refusal, Slice, Task
-from tertium.serve.problems import where
-from tertium.serve.served import Answer, Served, warm
-from tertium.serve.spec import Spec
+from tertium.serve.host import ModelHost, warm
+from tertium.serve.protocol import Message, pack, read_blocking
+from tertium.serve.spawn import Spec
 
 __all__ = ["Worker"]
 
@@ -29,7 +28,7 @@ class Worker:
         connection: to the server.
         spec: what to serve.
         orphaned: called when the server is gone.
-        clock: seconds; by it lanes share the worker.
+        clock: seconds; by it queues share the worker.
     """
 
     def __init__(
@@ -56,16 +55,16 @@ class Worker:
         """Load, say so, and serve until the server is gone."""
         threading.Thread(target=self._listen, daemon=True).start()
         try:
-            self._served = Served(self._spec)
-            warm(self._served)
+            self._host = ModelHost(self._spec)
+            warm(self._host)
         except (TertiumError, OSError) as error:
             return self._refuse(str(error))
         except Exception as error:
             return self._refuse(f"{type(error).__name__}: {error}")
-        self._explanations = Explanations(self._served.explain)
-        self._shares: TimeShares[Lane | Explanations] = TimeShares()
-        self._told_fault = self._served.index_fault
-        self._send({"kind": "ready", **self._served.about()})
+        self._explanations = Explanations(self._host.explain)
+        self._shares: TimeShares[BatchQueue | Explanations] = TimeShares()
+        self._told_fault = self._host.index_fault
+        self._send({"kind": "ready", **self._host.about()})
         self._flush()
         while self._open:
             self._admit(self._take())
@@ -98,13 +97,13 @@ class Worker:
             self._connection.sendall(pack({"kind": "pong", "busy": busy}))
 
     @property
-    def _lanes(self) -> "list[Lane | Explanations]":
-        return [*dict.fromkeys(self._served.lanes.values()), self._explanations]
+    def _queues(self) -> "list[BatchQueue | Explanations]":
+        return [*dict.fromkeys(self._host.queues.values()), self._explanations]
 
     def _take(self) -> list[dict[str, Any]]:
         """All that has arrived; waits for it if there is nothing else to do."""
         with self._news:
-            if not any(lane.busy for lane in self._lanes):
+            if not any(queue.busy for queue in self._queues):
                 self._news.wait_for(
                     lambda: self._arrived or not self._open, timeout=self._spec.index_retry
                 )
@@ -122,58 +121,58 @@ class Worker:
             self._tasks[task.id] = task
             try:
                 self._queue_of(head["kind"]).admit(task)
-            except Refusal as refusal:
+            except APIError as refusal:
                 self._fail(task, refusal)
 
-    def _queue_of(self, kind: str) -> "Lane | Explanations":
+    def _queue_of(self, kind: str) -> "BatchQueue | Explanations":
         if kind == "explain":
             return self._explanations
-        if kind == "search" and self._served.index_fault is not None:
-            raise self._served.no_index()
-        return self._served.lanes[kind]
+        if kind == "search" and self._host.index_fault is not None:
+            raise self._host.no_index()
+        return self._host.queues[kind]
 
     def _step(self) -> None:
         """Run one batch, or one part of an explanation, of whoever has had least time."""
-        self._served.look_at_index(self._clock())
+        self._host.look_at_index(self._clock())
         self._tell_of_index()
-        lane = self._shares.next([lane for lane in self._lanes if lane.busy])
-        if lane is None:
+        queue = self._shares.next([queue for queue in self._queues if queue.busy])
+        if queue is None:
             return
         start = self._clock()
-        if isinstance(lane, Lane):
-            if parts := lane.gather(self._fail):
-                self._batch(lane, parts)
+        if isinstance(queue, BatchQueue):
+            if parts := queue.gather(self._fail):
+                self._batch(queue, parts)
         else:
-            self._explain(lane)
-        self._shares.charge(lane, self._clock() - start)
+            self._explain(queue)
+        self._shares.charge(queue, self._clock() - start)
 
     def _tell_of_index(self) -> None:
         """Say so if the index can no longer be searched, or can be again."""
-        if self._served.index_fault != self._told_fault:
-            self._told_fault = self._served.index_fault
-            self._send({"kind": "index", **self._served.about_index()})
+        if self._host.index_fault != self._told_fault:
+            self._told_fault = self._host.index_fault
+            self._send({"kind": "index", **self._host.about_index()})
 
-    def _batch(self, lane: Lane, parts: Sequence[Slice]) -> None:
+    def _batch(self, queue: BatchQueue, parts: Sequence[Slice]) -> None:
         self._send({"kind": "started", "ids": [part.task.id for part in parts]})
         self._flush()
         start = self._clock()
         try:
-            lane.run(parts)
+            queue.run(parts)
         except Exception as error:  # one bad request must not spoil the others of its batch
             if len(parts) > 1:
                 for part in parts:
-                    self._batch(lane, [part])
+                    self._batch(queue, [part])
             else:
                 self._fail(parts[0].task, error)
             return
         spent = self._clock() - start
         tokens = sum(item.tokens for part in parts for item in part.items)
         texts = sum(part.end - part.start for part in parts)
-        lane.ran(tokens, seconds=spent)
+        queue.ran(tokens, seconds=spent)
         self._send({"kind": "batch", "texts": texts, "tokens": tokens, "seconds": spent})
         for part in parts:
             if part.task.finished and not part.task.dropped:
-                self._deliver(part.task, partial(self._served.finish, part.task))
+                self._deliver(part.task, partial(self._host.finish, part.task))
 
     def _explain(self, explanations: Explanations) -> None:
         """One part of the explanation whose turn it is."""
@@ -185,7 +184,7 @@ class Worker:
         if (finished := explanations.resume()) is not None:
             self._deliver(task, finished.answer)
 
-    def _deliver(self, task: Task, make: Callable[[], Answer]) -> None:
+    def _deliver(self, task: Task, make: Callable[[], Message]) -> None:
         try:
             head, body = make()
         except Exception as error:
@@ -198,17 +197,17 @@ class Worker:
         self._tell_of_index()
         task.dropped = True
         self._tasks.pop(task.id, None)
-        told: dict[str, Any] = {"kind": "failed", "id": task.id}
-        if isinstance(error, Refusal):
-            told |= {"status": error.status, "code": error.code, "message": str(error)}
+        message: dict[str, Any] = {"kind": "failed", "id": task.id}
+        if isinstance(error, APIError):
+            message |= {"status": error.status, "code": error.code, "message": str(error)}
         else:
             with contextlib.suppress(OSError):  # the log may be on a full disk
                 sys.stderr.write(f"tertium.serve: {where(error)}\n")
             status, code = (
                 (503, "unavailable") if isinstance(error, TertiumError) else (500, "failed")
             )
-            told |= {"status": status, "code": code, "message": "The model failed on this text."}
-        self._send(told)
+            message |= {"status": status, "code": code, "message": "The model failed on this text."}
+        self._send(message)
 
     def _refuse(self, message: str) -> None:
         self._send({"kind": "refused", "message": message})

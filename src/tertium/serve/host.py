@@ -1,11 +1,12 @@
-"""The models of a worker: loaded, described, and what each kind of request makes of their rows."""
+"""The models of a worker: loaded, described, tokenized for, and asked."""
 
 import contextlib
 import math
 import pkgutil
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,29 +14,145 @@ from tertium.corpus import TextIndex
 from tertium.corpus.identity import identify
 from tertium.corpus.manifest import MANIFEST
 from tertium.corpus.rows import unit
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, TertiumWarning
 from tertium.explain.words import split_words
+from tertium.models import Encoder, StaticEncoder
+from tertium.models.average import ConditionalAverage
+from tertium.models.encoder import Truncation, beginning
+from tertium.models.ensemble import Ensemble
 from tertium.models.grading import TripleGrader
+from tertium.models.pair import PairScorer
+from tertium.serve.batching import BatchQueue, Matrix, Task, Tokenized
+from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Make, explain, explains, scorings
-from tertium.serve.lanes import Lane, Refusal, Task
-from tertium.serve.problems import where
-from tertium.serve.reading import Matrix, TextReader, TripleReader
-from tertium.serve.spec import Spec
+from tertium.serve.protocol import Message
+from tertium.serve.spawn import Spec
 
-__all__ = ["Answer", "Served", "warm"]
+__all__ = ["ModelHost", "TextReader", "TripleReader", "warm"]
 
-Answer = tuple[dict[str, Any], bytes]
+_MOST = 131_072  # characters of a text for a model that has no limit of its own
+
+
+class TextReader:
+    """Texts to vectors. A single encoder is given the tokens that were counted, and no text twice.
+
+    Args:
+        model: anything with ``encode``.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        inside = model.encoder if isinstance(model, PairScorer) else model
+        plain = isinstance(inside, Encoder) and not isinstance(inside, StaticEncoder)
+        self._encoder: Encoder | None = inside if plain else None
+        self._count = _counter(inside)
+        self._most = _characters(inside)
+
+    def size(self, content: str) -> int:
+        """Characters that are read."""
+        return min(len(content), self._most)
+
+    def read(self, contents: Sequence[str]) -> list[Tokenized]:
+        """Tokens of every text."""
+        texts = [beginning(text, self._most) for text in contents]
+        short = [len(text) < len(whole) for text, whole in zip(texts, contents, strict=True)]
+        if self._encoder is None:
+            return [Tokenized(*each) for each in zip(texts, self._count(texts), short, strict=True)]
+        seen = Truncation()
+        rows = self._encoder.tokenize(texts, truncation=seen)
+        full = [len(ids) >= self._encoder.max_length for ids in rows]  # and longer, perhaps
+        sure = seen.cut in (0, sum(full))
+        found = []
+        for text, cut, ids, filled in zip(texts, short, rows, full, strict=True):
+            longer = filled and (seen.cut > 0 if sure else self._is_cut(text))
+            found.append(Tokenized(text, len(ids), cut or longer, ids))
+        return found
+
+    def run(self, items: Sequence[Tokenized]) -> Matrix:
+        """A vector for each item."""
+        if self._encoder is not None:
+            return self._encoder.encode_ids([item.ids or [] for item in items])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TertiumWarning)
+            texts = [cast(str, item.key) for item in items]
+            return np.asarray(self.model.encode(texts, progress=False), np.float32)
+
+    def _is_cut(self, text: str) -> bool:
+        """Read a text that fills the model again, by itself: others are longer than the model."""
+        assert self._encoder is not None
+        alone = Truncation()
+        self._encoder.tokenize([text], truncation=alone)
+        return bool(alone.cut)
+
+
+class TripleReader:
+    """Two sentences and a condition to scores. Counts tokens of each text apart from the others.
+
+    Args:
+        model: anything that scores triples.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        inside = model
+        while isinstance(inside, ConditionalAverage):
+            inside = inside.members[0]
+        inside = getattr(inside, "encoder", inside)
+        self._count = _counter(inside)
+        self._most = _characters(inside)
+
+    def size(self, content: Sequence[str]) -> int:
+        """Characters that are read of all three."""
+        return sum(min(len(text), self._most) for text in content)
+
+    def read(self, contents: Sequence[Sequence[str]]) -> list[Tokenized]:
+        """Tokens of every triple."""
+        triples = [tuple(beginning(text, self._most) for text in triple) for triple in contents]
+        counts = self._count([text for triple in triples for text in triple])
+        sums = np.asarray(counts, int).reshape(-1, 3).sum(axis=1).tolist()
+        return [Tokenized(*each) for each in zip(triples, sums, strict=True)]
+
+    def run(self, items: Sequence[Tokenized]) -> Matrix:
+        """A score for each item."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TertiumWarning)
+            triples = [item.key for item in items]
+            return np.asarray(self.model.score(triples, progress=False), np.float32)
+
+
+def _characters(model: Any) -> int:
+    """How much of a text is read, whatever follows."""
+    if isinstance(model, Ensemble):
+        return max(_characters(member.encoder) for member in model.members)
+    return min(model.max_characters, _MOST) if isinstance(model, Encoder) else _MOST
+
+
+def _counter(model: Any) -> Callable[[Sequence[str]], list[int]]:
+    """Counts tokens of texts; words, for a model of which nothing is known."""
+    if isinstance(model, Ensemble):
+        return _counter(model.members[0].encoder)
+    if isinstance(model, StaticEncoder):
+        static: Any = model.model[0]
+
+        def bags(texts: Sequence[str]) -> list[int]:
+            found = static.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            return [max(len(each.ids), 1) for each in found]
+
+        return bags
+    if isinstance(model, Encoder):
+        return lambda texts: [len(row) for row in model.tokenize(texts, truncation=Truncation())]
+    return lambda texts: [len(text.split()) + 2 for text in texts]
 
 
 class _Rebuilt(TertiumError):
     """The index is another one, which has to be opened anew."""
 
 
-class Served:
+class ModelHost:
     """What a worker can do.
 
     Attributes:
-        lanes: by kind of request; kinds that share a model share a lane.
+        queues: by kind of request; kinds that share a model share a queue.
         index_fault: why an index that should be searched cannot be.
     """
 
@@ -48,10 +165,10 @@ class Served:
                 "--conditional-model, and with --model an encoder such as default."
             )
         self._conditional = self._load_conditional()
-        texts = self._lane(TextReader(self._model))
-        self.lanes: dict[str, Lane] = {"embed": texts, "score": texts}
+        texts = self._queue(TextReader(self._model))
+        self.queues: dict[str, BatchQueue] = {"embed": texts, "score": texts}
         if self._conditional is not None:
-            self.lanes["grade"] = self._lane(TripleReader(self._conditional))
+            self.queues["grade"] = self._queue(TripleReader(self._conditional))
         self._index: TextIndex | None = None
         self.index_fault: str | None = None
         self._index_seen: object = None  # what its folder held when it failed
@@ -95,16 +212,16 @@ class Served:
         if self.index_fault is None or now - self._index_looked < self._spec.index_retry:
             return
         self._index_looked = now
-        lane = self.lanes.get("search")
-        draining = lane is not None and lane is not self.lanes["embed"] and lane.busy
+        queue = self.queues.get("search")
+        draining = queue is not None and queue is not self.queues["embed"] and queue.busy
         if not draining and _contents(Path(str(self._spec.index))) != self._index_seen:
             self._open_index()
 
-    def no_index(self) -> Refusal:
-        """What a search is told when there is nothing to search."""
-        return Refusal(503, "index_unavailable", "The index cannot be searched at the moment.")
+    def no_index(self) -> APIError:
+        """The answer to a search while the index cannot be searched."""
+        return APIError(503, "index_unavailable", "The index cannot be searched at the moment.")
 
-    def finish(self, task: Task) -> Answer:
+    def finish(self, task: Task) -> Message:
         """The answer to a task whose rows are all there."""
         rows = task.rows
         assert rows is not None
@@ -128,7 +245,7 @@ class Served:
         cost = self._check_explained(a, b, on)
         model = self._model if on is None else self._conditional
 
-        def make(pause: Callable[[], None]) -> Answer:
+        def make(pause: Callable[[], None]) -> Message:
             return {"explanation": explain(model, a, b, on, pause=pause)}, b""
 
         return cost, make
@@ -138,7 +255,7 @@ class Served:
         texts = [text for text in (a, b, on) if text is not None]
         characters, most = sum(map(len, texts)), self._spec.max_explained_characters
         if characters > most:
-            raise Refusal(
+            raise APIError(
                 413,
                 "too_many_characters",
                 f"{characters:,} characters are more than the {most:,} that one explanation may "
@@ -146,7 +263,7 @@ class Served:
             )
         words = [len(split_words(text)) for text in texts]
         if sum(words) > self._spec.max_explained_words:
-            raise Refusal(
+            raise APIError(
                 413,
                 "too_many_words",
                 f"{sum(words):,} words and signs are more than the "
@@ -154,9 +271,9 @@ class Served:
                 "texts.",
             )
         if not any(words[:2]) or (on is not None and not all(text.strip() for text in texts)):
-            raise Refusal(400, "no_words", "There is nothing to explain: a text has no words.")
-        lane = self.lanes["score" if on is None else "grade"]
-        return lane.check([a, b] if on is None else [(a, b, on)], times=scorings(sum(words)))
+            raise APIError(400, "no_words", "There is nothing to explain: a text has no words.")
+        queue = self.queues["score" if on is None else "grade"]
+        return queue.check([a, b] if on is None else [(a, b, on)], times=scorings(sum(words)))
 
     def _search(self, rows: Matrix, head: dict[str, Any]) -> list[list[dict[str, Any]]]:
         index = self._index
@@ -193,8 +310,8 @@ class Served:
             return self._lose_index(error)
         self.index_fault = None
         own = self._index.model is self._model
-        texts = self.lanes["embed"]
-        self.lanes["search"] = texts if own else self._lane(TextReader(self._index.model))
+        texts = self.queues["embed"]
+        self.queues["search"] = texts if own else self._queue(TextReader(self._index.model))
 
     def _lose_index(self, error: Exception) -> None:
         """Go on without it, until its folder holds something else."""
@@ -204,8 +321,8 @@ class Served:
         known = isinstance(error, TertiumError | OSError)
         self.index_fault = str(error) if known else where(error)
 
-    def _lane(self, reader: TextReader | TripleReader) -> Lane:
-        return Lane(reader, budget=self._spec.batch_tokens, most=self._spec.max_tokens)
+    def _queue(self, reader: TextReader | TripleReader) -> BatchQueue:
+        return BatchQueue(reader, budget=self._spec.batch_tokens, most=self._spec.max_tokens)
 
     def _load(self, name: str, *, engine: str | None = None) -> Any:
         load, engine = pkgutil.resolve_name(self._spec.loader), engine or self._spec.engine
@@ -247,13 +364,13 @@ def _contents(folder: Path) -> object:
     return found
 
 
-def warm(served: Served) -> None:
-    """Run every lane once, so that the first request does not wait for what is made lazily."""
-    for kind, lane in served.lanes.items():
+def warm(host: ModelHost) -> None:
+    """Run every queue once, so that the first request does not wait for what is made lazily."""
+    for kind, queue in host.queues.items():
         content: Any = ("A cat sleeps.", "A kitten naps.", "the animal")
         task = Task({"id": 0, "kind": kind}, [content if kind == "grade" else content[0]])
-        lane.admit(task)
-        lane.run(lane.gather(_raise))
+        queue.admit(task)
+        queue.run(queue.gather(_raise))
         if not np.isfinite(task.rows if task.rows is not None else 0).all():
             raise TertiumError("The model gives numbers that are not finite.")
 

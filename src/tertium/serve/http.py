@@ -1,20 +1,28 @@
-"""A connection: how much may come before a request is known, how fast, and how it is refused."""
+"""Limits of HTTP: of connections before a request is known, of bodies, and of other origins."""
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from tertium.serve.errors import APIError, error_response
 from tertium.serve.metrics import Metrics
-from tertium.serve.problems import Problem, problem_response
 from tertium.serve.settings import Settings
 
-__all__ = ["Connection", "Room", "connections"]
+__all__ = ["Connection", "Cors", "Room", "connections", "parse", "read_body"]
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _LOG = logging.getLogger("tertium.serve")
 _LINGER = 5.0  # seconds in which what a refused client still sends is thrown away
@@ -22,6 +30,7 @@ _DISCARDED = 1_048_576  # bytes of a body that are thrown away after its answer,
 _FRAMING = 8  # bytes around each byte of a body that comes in chunks of one
 _MANY = 65_536  # connections, where there is no limit of open files
 _FILES = 64  # open files that are left for everything but connections
+_CLOSE = {"Connection": "close"}  # the rest of the body is not wanted
 _SAY_EVERY = 10.0  # seconds between two lines of the log that say the same
 
 
@@ -107,7 +116,7 @@ class Connection(HttpToolsProtocol):
 
     Args:
         settings: with the limits.
-        metrics: told of refusals.
+        metrics: counts refusals.
         room: how many connections there may be.
         options: those of the protocol.
     """
@@ -117,7 +126,7 @@ class Connection(HttpToolsProtocol):
         self._settings: Final = settings
         self._metrics: Final = metrics
         self._room: Final = room
-        self._refusal: Problem | None = None  # why the parser was stopped
+        self._refusal: APIError | None = None  # why the parser was stopped
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
         self._framing = 0  # bytes of this message that are no body
@@ -131,7 +140,7 @@ class Connection(HttpToolsProtocol):
         if self._room.takes(len(self.connections)):
             self._start_timer()
         else:
-            self._answer(Problem(503, "too_many_connections", "Too many connections are open."))
+            self._answer(APIError(503, "too_many_connections", "Too many connections are open."))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
@@ -179,7 +188,7 @@ class Connection(HttpToolsProtocol):
         most = self._settings.max_headers
         if len(self.headers) > most:
             message = f"A request may have {most} headers."
-            self._refusal = Problem(431, "too_many_headers", message)
+            self._refusal = APIError(431, "too_many_headers", message)
             raise ValueError(message)  # the parser hands on that something was raised
 
     def on_headers_complete(self) -> None:
@@ -200,7 +209,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request, or too large a one, in the shape of all errors."""
-        self._answer(self._refusal or Problem(400, "invalid_http", msg))
+        self._answer(self._refusal or APIError(400, "invalid_http", msg))
 
     def _count(self, size: int) -> None:
         self._head += size
@@ -208,15 +217,15 @@ class Connection(HttpToolsProtocol):
             self._refusal = self._too_large()
             raise ValueError(self._refusal.message)
 
-    def _too_large(self) -> Problem:
+    def _too_large(self) -> APIError:
         most = self._settings.max_header_bytes
-        return Problem(431, "headers_too_large", f"Headers may have {most:,} bytes.")
+        return APIError(431, "headers_too_large", f"Headers may have {most:,} bytes.")
 
-    def _answer(self, problem: Problem) -> None:
+    def _answer(self, error: APIError) -> None:
         """Refuse past the application, and read no more; an answer on its way is not disturbed."""
         self._stop_timer()
         self._refused = True
-        self._metrics.refused.labels(problem.code).inc()
+        self._metrics.refused.labels(error.code).inc()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if cycle.response_started or not cycle.more_body:
@@ -224,8 +233,8 @@ class Connection(HttpToolsProtocol):
                 return
             cycle.disconnected = True  # this is the request that is refused
             cycle.message_event.set()
-        response = problem_response(problem)
-        lines = [STATUS_LINE[problem.status], b"connection: close\r\n"]
+        response = error_response(error)
+        lines = [STATUS_LINE[error.status], b"connection: close\r\n"]
         lines += [b"%s: %s\r\n" % header for header in response.raw_headers]
         self.transport.write(b"".join([*lines, b"\r\n", bytes(response.body)]))
         self.transport.close()
@@ -240,10 +249,98 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _late(self) -> None:
-        """Headers did not come in time; who has sent nothing is told nothing."""
+        """The headers did not arrive in time; a client that has sent nothing gets no answer."""
         seconds = self._settings.header_timeout
         if self.receiving:
             message = f"The headers did not arrive within {seconds:g} s."
-            self._answer(Problem(408, "slow_headers", message))
+            self._answer(APIError(408, "slow_headers", message))
         elif self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+
+
+async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
+    """The body, unless it is larger than ``most`` or takes longer than ``seconds`` to arrive."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise APIError(
+            415, "not_json", "Send JSON, with the header 'Content-Type: application/json'."
+        )
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(max(seconds, 0.001)):
+            return await _collect(request, most)
+    except TimeoutError:
+        raise APIError(
+            408,
+            "slow_body",
+            f"The request did not arrive whole within {seconds:.0f} s.",
+            headers=_CLOSE,
+        ) from None
+
+
+def parse(model: type[Model], content: bytes) -> Model:
+    """What the body says, or the first thing that is wrong with it."""
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    code = "invalid_json" if first["type"] == "json_invalid" else "invalid_request"
+    if first["type"] == "token_array":
+        code = "token_array"
+    where = f"{place}: " if place else ""
+    raise APIError(400, code, f"{where}{first['msg']}.", param=place or None)
+
+
+async def _collect(request: Request, most: int) -> bytes:
+    parts, size = [], 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise _too_large(most)
+            parts.append(part)
+    except ClientDisconnect:
+        raise APIError(499, "client_gone", "The client went away.") from None
+    return b"".join(parts)
+
+
+def _too_large(most: int) -> APIError:
+    message = f"A request may have {most:,} bytes. Send fewer texts at a time."
+    return APIError(413, "body_too_large", message, headers=_CLOSE)
+
+
+class Cors(CORSMiddleware):
+    """The outermost layer, so that pages can read refusals, too.
+
+    Args:
+        app: what it lets requests to.
+        origins: of these pages.
+    """
+
+    def __init__(self, app: ASGIApp, *, origins: Sequence[str]) -> None:
+        super().__init__(
+            app,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type"],
+            expose_headers=["Retry-After"],
+        )
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """What a browser asks before it sends a request; a refusal has the shape of all others."""
+        answer = super().preflight_response(request_headers)
+        if answer.status_code == 200:
+            return answer
+        kept = {
+            name: value
+            for name, value in answer.headers.items()
+            if name == "vary" or name.startswith("access-control-")
+        }
+        message = (
+            f"{bytes(answer.body).decode()}: whoever runs the server can add an origin with "
+            "--cors-origin."
+        )
+        return error_response(APIError(400, "cors_refused", message, headers=kept))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import orjson
 from starlette.responses import Response
 
-__all__ = ["Problem", "problem_response", "where"]
+__all__ = ["APIError", "error_response", "where"]
 
 _TYPES = {
     401: "authentication_error",
@@ -19,7 +19,7 @@ _TYPES = {
 }
 
 
-class Problem(Exception):
+class APIError(Exception):
     """What the client is told instead of an answer.
 
     Args:
@@ -47,20 +47,20 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
 
-def problem_response(problem: Problem) -> Response:
-    """The response that tells of a problem."""
-    kind = _TYPES.get(problem.status, "invalid_request_error")
-    told = {
-        "message": problem.message,
+def error_response(error: APIError) -> Response:
+    """The response that reports an error."""
+    kind = _TYPES.get(error.status, "invalid_request_error")
+    detail = {
+        "message": error.message,
         "type": kind,
-        "code": problem.code,
-        "param": problem.param,
+        "code": error.code,
+        "param": error.param,
     }
     return Response(
-        orjson.dumps({"error": told}),
-        status_code=problem.status,
+        orjson.dumps({"error": detail}),
+        status_code=error.status,
         media_type="application/json",
-        headers=problem.headers,
+        headers=error.headers,
     )
 
 

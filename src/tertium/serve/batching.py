@@ -1,16 +1,27 @@
-"""What waits for a model, and which of it runs together next."""
+"""What waits for a model, whose turn it is, and which of it runs together next."""
 
+import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tertium.serve.fair import FairQueue
-from tertium.serve.reading import Item, Matrix, Reader
+from tertium.serve.errors import APIError
 
-__all__ = ["Lane", "Refusal", "Slice", "Task"]
+__all__ = [
+    "BatchQueue",
+    "FairQueue",
+    "Matrix",
+    "Reader",
+    "Slice",
+    "Task",
+    "TimeShares",
+    "Tokenized",
+    "Turn",
+]
 
 _READ_TOGETHER = 32_768  # characters that are made tokens of before the next batch: some 20 ms
 _PER_TOKEN = 4  # characters of a token, roughly
@@ -18,14 +29,138 @@ _BATCH_SECONDS = 0.25  # others wait for a batch no longer than this, as far as 
 _AT_FIRST = 1024  # tokens that are run together before its speed is known
 _LEAST_TOGETHER = 256  # tokens that are worth a batch, however slow the model
 
+Matrix = NDArray[np.float32]
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
-class Refusal(Exception):
-    """A request that cannot be answered, and what the client is told."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
+@dataclass(frozen=True)
+class Turn(Generic[T]):
+    """A place in the queue.
+
+    Attributes:
+        item: what waits.
+        client: whose it is.
+        cost: what all of it is expected to take.
+        start: the client's virtual time when it came.
+        number: of its arrival.
+    """
+
+    item: T
+    client: str
+    cost: float
+    start: float
+    number: int
+
+
+@dataclass
+class _Flow(Generic[T]):
+    """What one client has waiting."""
+
+    served: float
+    clock: float = 0.0
+    heap: list[tuple[float, int, Turn[T]]] = field(default_factory=list)
+
+
+class FairQueue(Generic[T]):
+    """Weighted fair queueing on two levels: clients, and the requests of each client.
+
+    An item's tag is the virtual time at which it would be finished if all shared the worker
+    equally; the smallest goes first. A small item therefore overtakes large ones that came before
+    it, whoever sent them; since virtual time advances with all work done, a large item is overtaken
+    only for as long as its fair share takes.
+    """
+
+    def __init__(self) -> None:
+        self._flows: dict[str, _Flow[T]] = {}
+        self._clock = 0.0
+        self._numbers = itertools.count()
+
+    def __bool__(self) -> bool:
+        return any(flow.heap for flow in self._flows.values())
+
+    def add(self, item: T, *, client: str, cost: float) -> None:
+        """Let an item wait."""
+        flow = self._flows.setdefault(client, _Flow(self._clock))
+        self.put_back(Turn(item, client, cost, flow.clock, next(self._numbers)))
+
+    def pop(self) -> Turn[T] | None:
+        """Take the item whose turn it is; :meth:`put_back` or :meth:`finish` must follow."""
+        flows = [flow for flow in self._flows.values() if flow.heap]
+        if not flows:
+            return None
+        chosen = min(flows, key=lambda flow: flow.served + flow.heap[0][2].cost)
+        return heapq.heappop(chosen.heap)[2]
+
+    def put_back(self, turn: Turn[T]) -> None:
+        """Let an item keep its place, with work left to do."""
+        entry = (turn.start + turn.cost, turn.number, turn)
+        heapq.heappush(self._flows[turn.client].heap, entry)
+
+    def finish(self, turn: Turn[T], *, used: float) -> None:
+        """Count what an item took; it does not come back."""
+        flow = self._flows[turn.client]
+        self._clock += used / len(self._flows)
+        flow.served += used
+        flow.clock += used / (len(flow.heap) + 1)
+        if not flow.heap:
+            del self._flows[turn.client]
+
+
+class TimeShares(Generic[K]):
+    """Equal shares of time for whoever has work; nobody saves up time while idle."""
+
+    def __init__(self) -> None:
+        self._spent: dict[K, float] = {}
+        self._clock = 0.0
+
+    def next(self, busy: Sequence[K]) -> K | None:
+        """Whoever of these has had least."""
+        if not busy:
+            return None
+        chosen = min(busy, key=self._start)
+        self._clock = self._start(chosen)
+        return chosen
+
+    def charge(self, who: K, seconds: float) -> None:
+        """Count what it took, once its turn is over."""
+        self._spent[who] = self._start(who) + seconds
+
+    def _start(self, who: K) -> float:
+        return max(self._spent.get(who, 0.0), self._clock)
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """A text or triple that was read.
+
+    Attributes:
+        key: the same for what gives the same row.
+        tokens: how many of it the model reads.
+        cut: whether there were more.
+        ids: its tokens, for a model that takes them.
+    """
+
+    key: Hashable
+    tokens: int
+    cut: bool = False
+    ids: list[int] | None = None
+
+
+class Reader(Protocol):
+    """Reads, then runs what was read."""
+
+    def size(self, content: Any) -> int:
+        """Characters of a text or triple that are read; what is beyond them is cut unread."""
+        ...
+
+    def read(self, contents: Sequence[Any]) -> list[Tokenized]:
+        """An item for each text or triple."""
+        ...
+
+    def run(self, items: Sequence[Tokenized]) -> Matrix:
+        """A row for each item."""
+        ...
 
 
 @dataclass(eq=False)
@@ -44,7 +179,7 @@ class Task:
 
     head: dict[str, Any]
     contents: Sequence[Any]
-    items: list[Item] = field(default_factory=list)
+    items: list[Tokenized] = field(default_factory=list)
     tokens: int = 0
     rows: Matrix | None = None
     done: int = 0
@@ -97,12 +232,12 @@ class Slice:
     end: int
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[Tokenized]:
         """Those items."""
         return self.task.items[self.start : self.end]
 
 
-class Lane:
+class BatchQueue:
     """Tasks for one model. A large one is read and run in parts, and smaller ones go first.
 
     Args:
@@ -201,7 +336,7 @@ class Lane:
     def run(self, parts: Sequence[Slice]) -> None:
         """Give every item of the parts its row; the same text is run once."""
         places: dict[Any, int] = {}
-        chosen: list[Item] = []
+        chosen: list[Tokenized] = []
         at: list[int] = []
         for item in (item for part in parts for item in part.items):
             place = places.setdefault(item.key, len(places))
@@ -210,7 +345,7 @@ class Lane:
             at.append(place)
         rows = self._reader.run(chosen)
         if not np.isfinite(rows).all():
-            raise Refusal(500, "not_finite", "The model gives a number that is not finite.")
+            raise APIError(500, "not_finite", "The model gives a number that is not finite.")
         rows, start = rows[at], 0
         for part in parts:
             part.task.store(part, rows[start : start + part.end - part.start])
@@ -219,7 +354,7 @@ class Lane:
     def _check(self, tokens: int) -> None:
         if tokens > self._most:
             message = f"{tokens:,} tokens or more exceed the {self._most:,} of one request."
-            raise Refusal(413, "too_many_tokens", f"{message} Send fewer texts, or shorter ones.")
+            raise APIError(413, "too_many_tokens", f"{message} Send fewer texts, or shorter ones.")
 
 
 def _estimate(characters: int) -> float:
@@ -227,7 +362,7 @@ def _estimate(characters: int) -> float:
     return characters / _PER_TOKEN + 2
 
 
-def _fit(items: Sequence[Item], start: int, budget: int, *, at_least: int) -> int:
+def _fit(items: Sequence[Tokenized], start: int, budget: int, *, at_least: int) -> int:
     """Where items from ``start`` on exceed the budget."""
     end, used = start, 0
     for item in items[start:]:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tertium.serve.lanes import Lane, Refusal, Task
-from tertium.serve.reading import Item
+from tertium.serve.batching import BatchQueue, Refusal, Task, Tokenized
 
 
 class Lengths:
@@ -19,20 +18,20 @@ class Lengths:
     def size(self, content: int) -> int:
         return 4 * abs(content)
 
-    def read(self, contents: Sequence[int]) -> list[Item]:
+    def read(self, contents: Sequence[int]) -> list[Tokenized]:
         self.reads.append(list(contents))
         if -1 in contents:
             raise ValueError("unreadable")
-        return [Item(content, content) for content in contents]
+        return [Tokenized(content, content) for content in contents]
 
-    def run(self, items: Sequence[Item]) -> np.ndarray:
+    def run(self, items: Sequence[Tokenized]) -> np.ndarray:
         self.runs.append([item.tokens for item in items])
         return np.array([[item.tokens] for item in items], np.float32)
 
 
-def lane(budget: int = 10, most: int = 1000) -> tuple[Lane, Lengths]:
+def new_queue(budget: int = 10, most: int = 1000) -> tuple[BatchQueue, Lengths]:
     reader = Lengths()
-    return Lane(reader, budget=budget, most=most), reader
+    return BatchQueue(reader, budget=budget, most=most), reader
 
 
 def task(number: int, *contents: int, alone: bool = False, client: str = "") -> Task:
@@ -43,13 +42,13 @@ def refused(task: Task, error: Exception) -> None:
     raise error
 
 
-def admit(queue: Lane, *tasks: Task) -> None:
+def admit(queue: BatchQueue, *tasks: Task) -> None:
     for each in tasks:
         queue.admit(each)
 
 
 def drain(
-    queue: Lane, refuse: Callable[[Task, Exception], None] = refused
+    queue: BatchQueue, refuse: Callable[[Task, Exception], None] = refused
 ) -> list[list[tuple[int, int, int]]]:
     rounds = []
     while queue.busy:
@@ -64,7 +63,7 @@ def drain(
     st.integers(1, 30),
 )
 def test_every_item_gets_its_row_within_the_budget(sizes: list[list[int]], budget: int) -> None:
-    queue, reader = lane(budget)
+    queue, reader = new_queue(budget)
     tasks = [task(number, *each) for number, each in enumerate(sizes)]
     admit(queue, *tasks)
     drain(queue)
@@ -76,7 +75,7 @@ def test_every_item_gets_its_row_within_the_budget(sizes: list[list[int]], budge
 
 
 def test_small_requests_overtake_a_large_one() -> None:
-    queue, _ = lane(budget=10)
+    queue, _ = new_queue(budget=10)
     admit(queue, task(1, *[5] * 6))
     queue.run(queue.gather(refused))
     admit(queue, task(2, 5), task(3, 5))
@@ -84,7 +83,7 @@ def test_small_requests_overtake_a_large_one() -> None:
 
 
 def test_a_stream_of_small_requests_does_not_starve_a_large_one() -> None:
-    queue, _ = lane(budget=10)
+    queue, _ = new_queue(budget=10)
     large = task(0, *[5] * 6)
     admit(queue, large)
     for number in range(1, 100):
@@ -96,7 +95,7 @@ def test_a_stream_of_small_requests_does_not_starve_a_large_one() -> None:
 
 
 def test_clients_share_the_worker_however_much_one_of_them_sends() -> None:
-    queue, _ = lane(budget=10)
+    queue, _ = new_queue(budget=10)
     admit(queue, *(task(number, 10, client="busy") for number in range(10)))
     admit(queue, *(task(100 + number, 10, client="modest") for number in range(3)))
     order = [parts[0][0] for parts in drain(queue)]
@@ -104,7 +103,7 @@ def test_clients_share_the_worker_however_much_one_of_them_sends() -> None:
 
 
 def test_the_largest_requests_are_read_in_parts_and_a_small_one_does_not_wait_for_them() -> None:
-    queue, reader = lane(budget=1000, most=100_000)
+    queue, reader = new_queue(budget=1000, most=100_000)
     admit(queue, *(task(number, *[500] * 150) for number in range(31)))
     assert reader.reads == []  # nothing is read on arrival
     assert queue.gather(refused) == []  # one of them is being read: 300,000 characters
@@ -116,7 +115,7 @@ def test_the_largest_requests_are_read_in_parts_and_a_small_one_does_not_wait_fo
 
 
 def test_what_nobody_waits_for_is_not_read_any_further() -> None:
-    queue, reader = lane(budget=1000, most=100_000)
+    queue, reader = new_queue(budget=1000, most=100_000)
     large = task(1, *[500] * 150)
     admit(queue, large)
     assert queue.gather(refused) == []
@@ -125,7 +124,7 @@ def test_what_nobody_waits_for_is_not_read_any_further() -> None:
 
 
 def test_a_request_is_refused_as_soon_as_its_tokens_are_too_many() -> None:
-    queue, reader = lane(budget=1000, most=100_000)
+    queue, reader = new_queue(budget=1000, most=100_000)
     told: list[str] = []
     admit(queue, task(1, *[5000] * 100))
     drain(queue, lambda t, e: (told.append(str(e)), setattr(t, "dropped", True)))  # type: ignore
@@ -134,7 +133,7 @@ def test_a_request_is_refused_as_soon_as_its_tokens_are_too_many() -> None:
 
 
 def test_a_batch_of_a_slow_model_is_short() -> None:
-    queue, reader = lane(budget=4096, most=100_000)
+    queue, reader = new_queue(budget=4096, most=100_000)
     queue.ran(4096, seconds=4.0)  # a quarter of a second is 256 tokens
     admit(queue, task(1, *[100] * 40))
     drain(queue)
@@ -142,20 +141,20 @@ def test_a_batch_of_a_slow_model_is_short() -> None:
 
 
 def test_the_same_text_of_several_requests_is_run_once() -> None:
-    queue, reader = lane(budget=100)
+    queue, reader = new_queue(budget=100)
     admit(queue, task(1, 3, 4), task(2, 4, 3, 3))
     drain(queue)
     assert reader.runs == [[3, 4]]
 
 
 def test_a_suspect_runs_alone() -> None:
-    queue, _ = lane(budget=100)
+    queue, _ = new_queue(budget=100)
     admit(queue, task(1, 1), task(2, 1, alone=True), task(3, 1))
     assert [[part[0] for part in parts] for parts in drain(queue)] == [[1], [2], [3]]
 
 
 def test_dropped_requests_are_not_run() -> None:
-    queue, reader = lane(budget=2)
+    queue, reader = new_queue(budget=2)
     first, second = task(1, 2), task(2, 2, 2)
     admit(queue, first, second)
     queue.run(queue.gather(refused))
@@ -164,7 +163,7 @@ def test_dropped_requests_are_not_run() -> None:
 
 
 def test_too_many_tokens_are_refused_and_the_others_stay() -> None:
-    queue, _ = lane(most=10)
+    queue, _ = new_queue(most=10)
     told: list[tuple[int, str]] = []
 
     def refuse(refused: Task, error: Exception) -> None:
@@ -178,7 +177,7 @@ def test_too_many_tokens_are_refused_and_the_others_stay() -> None:
 
 
 def test_numbers_that_are_none_are_refused() -> None:
-    queue, reader = lane()
+    queue, reader = new_queue()
     reader.run = lambda items: np.full((len(items), 1), np.nan, np.float32)  # type: ignore
     admit(queue, task(1, 1))
     with pytest.raises(Refusal, match="not finite"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx2 as httpx
 import pytest
 
-from tertium.serve.connection import Room
+from tertium.serve.http import Room
 from tests.serve.live import Live, live
 
 pytestmark = pytest.mark.integration

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-__all__ = ["FrameError", "Message", "pack", "read", "read_blocking"]
+__all__ = ["Message", "ProtocolError", "pack", "read", "read_blocking"]
 
 _LARGEST = 1 << 30  # bytes of a head or a body; more means that these are no sizes
 
 
-class FrameError(OSError):
+class ProtocolError(OSError):
     """The bytes are no message: the connection is of no more use."""
 
 
@@ -28,13 +28,13 @@ def pack(head: dict[str, Any], body: bytes = b"") -> bytes:
 
 
 async def read(reader: asyncio.StreamReader) -> Message:
-    """The next message; raises ``IncompleteReadError`` at the end, else ``FrameError``."""
+    """The next message; raises ``IncompleteReadError`` at the end, else ``ProtocolError``."""
     head, body = _sizes(await reader.readexactly(_SIZES.size))
     return _message(await reader.readexactly(head + body), head)
 
 
 def read_blocking(stream: BufferedReader) -> Message | None:
-    """The next message, or None at the end; raises ``FrameError`` for anything else."""
+    """The next message, or None at the end; raises ``ProtocolError`` for anything else."""
     sizes = stream.read(_SIZES.size)
     if len(sizes) < _SIZES.size:
         return None
@@ -46,7 +46,7 @@ def read_blocking(stream: BufferedReader) -> Message | None:
 def _sizes(content: bytes) -> tuple[int, int]:
     head, body = _SIZES.unpack(content)
     if max(head, body) > _LARGEST:
-        raise FrameError(f"a message of {head + body:,} bytes")
+        raise ProtocolError(f"a message of {head + body:,} bytes")
     return head, body
 
 
@@ -54,7 +54,7 @@ def _message(content: bytes, head: int) -> Message:
     try:
         found = orjson.loads(content[:head])
     except orjson.JSONDecodeError as error:
-        raise FrameError(f"a message whose head is no JSON: {error}") from error
+        raise ProtocolError(f"a message whose head is no JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FrameError("a message whose head is no object")
+        raise ProtocolError("a message whose head is no object")
     return found, content[head:]

@@ -1,0 +1,340 @@
+"""Worker processes of bulk jobs and of the server: started, limited, and noticed when they end.
+
+Nothing heavy is imported here: the process that starts workers need not hold a model.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tertium.errors import TertiumError
+
+if TYPE_CHECKING:
+    from tertium.jobs.shards import Done
+    from tertium.jobs.work import Task, Work
+
+__all__ = [
+    "Process",
+    "Processes",
+    "TaskQueue",
+    "end_process",
+    "limit_threads",
+    "prepare_worker",
+    "start_process",
+]
+
+START_METHOD = "spawn"  # nothing of this process is taken along, no lock and no thread
+_PATIENCE = 5.0  # seconds for a worker to end by itself
+_ATTEMPTS = 3  # workers that one task may end
+_PRIMITIVES = "64"  # oneDNN keeps kernels for so many shapes; its default, 1,024, takes ever more
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+_STARTING = threading.Lock()  # the environment belongs to the whole process
+
+
+class Process(Protocol):
+    """A worker that was started."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+
+def start_process(
+    target: Callable[..., None],
+    *args: Any,
+    threads: int,
+    method: str | None = None,
+    preload: Sequence[str] = (),
+) -> Any:
+    """Start a daemon process, whose ``target`` calls :func:`prepare_worker` first.
+
+    Args:
+        target: what it runs.
+        args: arguments of ``target``.
+        threads: limit for the numerical libraries.
+        method: start method of ``multiprocessing`` (default: ``START_METHOD``).
+        preload: modules that a fork server imports once for all its workers.
+    """
+    context: Any = multiprocessing.get_context(method or START_METHOD)
+    if preload:
+        context.set_forkserver_preload(list(preload))
+    process = context.Process(target=target, args=args, daemon=True)
+    with _STARTING, _signals_held(), _environment(threads):
+        process.start()
+    return process
+
+
+def prepare_worker(*, threads: int, terminate: Any = signal.SIG_IGN) -> None:
+    """Set up this process as a worker: signals, threads, and locks of its own.
+
+    Ctrl-C reaches every process of a terminal; workers leave it to the one that started them.
+
+    Args:
+        threads: limit for the numerical libraries.
+        terminate: handler of SIGTERM.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, terminate)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+    from tqdm import tqdm
+
+    tqdm.set_lock(threading.RLock())  # its own would outlive a killed process
+    limit_threads(threads)
+
+
+def limit_threads(threads: int) -> None:
+    """Limit the threads of this process, in libraries that are loaded and those that will be."""
+    os.environ.update(_variables(threads))
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def end_process(process: Process) -> None:
+    """Wait a little for a worker that was asked to end, then kill it."""
+    process.join(_PATIENCE)
+    process.kill()
+    process.join(_PATIENCE)
+
+
+def _variables(threads: int) -> dict[str, str]:
+    """What libraries read when they are loaded."""
+    limits = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+    primitives = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    return {
+        **dict.fromkeys(limits, str(threads)),
+        primitives: os.environ.get(primitives, _PRIMITIVES),
+    }
+
+
+@contextlib.contextmanager
+def _environment(threads: int) -> Iterator[None]:
+    """Variables of a worker, for a process that is started in the block."""
+    variables = _variables(threads)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """No signal to the whole group reaches a worker before :func:`prepare_worker` has run."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class TaskQueue:
+    """Tasks in order, read from the input one ahead; those of lost workers come first.
+
+    Args:
+        tasks: shards with their rows; drawn when a worker is free, so that memory stays bounded.
+    """
+
+    def __init__(self, tasks: "Iterator[Task]") -> None:
+        self._tasks = tasks
+        self._waiting: deque[Task] = deque()
+        self._losses: Counter[int | None] = Counter()
+
+    def fetch(self) -> bool:
+        """Read one task ahead, while all workers are busy; False if there is none."""
+        if not self._waiting and (task := next(self._tasks, None)) is not None:
+            self._waiting.append(task)
+        return bool(self._waiting)
+
+    def take(self) -> "Task | None":
+        """The next task, or None."""
+        return self._waiting.popleft() if self.fetch() else None
+
+    def lost(self, task: "Task | None", reason: str) -> None:
+        """A worker ended during ``task``, or before it could take one.
+
+        Raises:
+            TertiumError: this was the third time.
+        """
+        key = None if task is None else task[0].index
+        self._losses[key] += 1
+        if self._losses[key] >= _ATTEMPTS:
+            when = "before it could begin"
+            if task is not None:
+                first, last = task[1][0].line, task[1][-1].line
+                when = f"at shard {task[0].index}, lines {first} to {last}"
+            raise TertiumError(
+                f"A worker ended {_ATTEMPTS} times {when} ({reason}). If memory is short, use "
+                "fewer --workers. Finished shards are kept: the same command resumes."
+            )
+        if task is not None:
+            self._waiting.appendleft(task)
+
+
+@dataclass
+class _Worker:
+    """A process with a pipe of its own: no lock is shared that a killed one could take along."""
+
+    process: Any
+    connection: Connection
+    ready: bool = False
+    task: "Task | None" = None
+    advanced: int = 0  # rows of the task that the bar already shows
+
+
+class Processes:
+    """A fixed number of worker processes on this machine; one that ends early is replaced.
+
+    Args:
+        work: what they do.
+        folder: where they write.
+        count: how many.
+        start_method: of ``multiprocessing`` (default: ``START_METHOD``).
+    """
+
+    def __init__(
+        self, work: "Work", folder: Path, *, count: int, start_method: str | None = None
+    ) -> None:
+        self._work = work
+        self._folder = folder
+        self._count = count
+        self._method = start_method or START_METHOD
+
+    def run(
+        self,
+        tasks: "Iterator[Task]",
+        *,
+        finished: "Callable[[Done], None]",
+        advanced: Callable[[int], object],
+    ) -> None:
+        """Make every task; ``finished`` hears of each shard, ``advanced`` of rows in between."""
+        queue = TaskQueue(tasks)
+        workers = [self._start() for _ in range(self._count)]
+        try:
+            while True:
+                for worker in workers:
+                    if worker.ready and worker.task is None:
+                        _hand_over(worker, queue.take())
+                if not queue.fetch() and all(worker.task is None for worker in workers):
+                    return
+                for connection in wait([worker.connection for worker in workers]):
+                    at = next(i for i, each in enumerate(workers) if each.connection is connection)
+                    if not _listen(workers[at], finished, advanced):
+                        advanced(-workers[at].advanced)
+                        queue.lost(workers[at].task, _ending(workers[at].process))
+                        workers[at] = self._start()
+        finally:
+            for worker in workers:
+                _stop(worker)
+
+    def _start(self) -> _Worker:
+        ours, theirs = multiprocessing.get_context(self._method).Pipe()
+        process = start_process(
+            *(_serve, theirs, self._work, self._folder),
+            threads=self._work.threads,
+            method=self._method,
+        )
+        theirs.close()  # so that its end is noticed here
+        return _Worker(process, ours)
+
+
+def _hand_over(worker: _Worker, task: "Task | None") -> None:
+    if task is not None:
+        worker.task, worker.advanced = task, 0
+        with contextlib.suppress(OSError):  # it has just ended: the next message will say so
+            worker.connection.send(task)
+
+
+def _listen(
+    worker: _Worker, finished: "Callable[[Done], None]", advanced: Callable[[int], object]
+) -> bool:
+    """Take one message; False if the worker has ended."""
+    try:
+        kind, content = worker.connection.recv()
+    except (EOFError, OSError):
+        return False
+    if kind == "ready":
+        worker.ready = True
+    elif kind == "rows":
+        worker.advanced += content
+        advanced(content)
+    elif kind == "done":
+        finished(content)
+        worker.task, worker.advanced = None, 0
+    elif kind == "refused":
+        raise TertiumError(content)
+    else:
+        raise RuntimeError(f"a worker failed:\n{content}")
+    return True
+
+
+def _ending(process: Any) -> str:
+    process.join(_PATIENCE)
+    code = process.exitcode
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+def _stop(worker: _Worker) -> None:
+    """End a worker; one that is busy removes what it has half-written."""
+    if worker.ready and worker.task is None:
+        with contextlib.suppress(OSError):
+            worker.connection.send(None)
+    else:
+        worker.process.terminate()
+    end_process(worker.process)
+    worker.connection.close()
+
+
+def _serve(connection: Connection, work: "Work", folder: Path) -> None:
+    """The life of a worker of a bulk job."""
+    prepare_worker(threads=work.threads, terminate=lambda number, frame: sys.exit(1))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from tertium.jobs.work import Worker
+
+    def send(kind: str, content: object = None) -> None:
+        with contextlib.suppress(OSError):  # the parent is gone, and soon this process is, too
+            connection.send((kind, content))
+
+    try:
+        worker = Worker(work)
+        send("ready")
+        while (task := connection.recv()) is not None:
+            done = worker.store(folder, task, advanced=lambda rows: send("rows", rows))
+            send("done", done)
+    except EOFError:
+        return
+    except TertiumError as error:
+        send("refused", str(error))
+    except Exception:  # whatever it is, whoever waits must hear of it
+        send("broken", traceback.format_exc())
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to remove
+
+
+def _end_with_parent() -> None:
+    """A killed parent must not leave workers that keep writing."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

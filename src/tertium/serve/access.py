@@ -1,0 +1,220 @@
+"""What every request passes: who calls, by which name, with which key."""
+
+import hashlib
+import hmac
+import logging
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tertium.errors import TertiumError
+from tertium.serve.errors import APIError, error_response, where
+from tertium.serve.metrics import Metrics
+
+__all__ = ["AccessMiddleware", "KeyFile"]
+
+_LOG = logging.getLogger("tertium.serve")
+_ACCESS_LOG = logging.getLogger("tertium.serve.access")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+_NO_STORE = (b"cache-control", b"no-store")
+_LOOK_EVERY = 1.0  # seconds between two looks at the file
+_HASHED = re.compile(r"sha256:([0-9a-fA-F]{64})")
+_SHORTEST = 16
+
+
+class KeyFile:
+    """One key a line, as it is or as ``sha256:`` and its hash; ``#`` begins a comment.
+
+    A file that can no longer be read, or that has a line that is no key, leaves the keys as they
+    were; one without keys lets nobody in.
+
+    Args:
+        path: of the file.
+        look_every: seconds between two looks at it.
+    """
+
+    def __init__(self, path: Path, *, look_every: float = _LOOK_EVERY) -> None:
+        self._path = path
+        self._look_every = look_every
+        self._seen = _signature(path)
+        self._hashes = _read(path)
+        self._looked = time.monotonic()
+        if not self._hashes:
+            raise TertiumError(f"{path} holds no key: write one a line.")
+
+    def accepts(self, key: str) -> bool:
+        """Whether the file holds the key; every line is compared, whichever fits."""
+        self._look()
+        presented = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+        found = False
+        for known in self._hashes:
+            found |= hmac.compare_digest(known, presented)
+        return found
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < self._look_every:
+            return
+        self._looked = now
+        try:
+            signature = _signature(self._path)
+            if signature == self._seen:
+                return
+            self._hashes = _read(self._path)
+        except TertiumError as error:
+            _LOG.error("keys stay as they were: %s", error)
+            return
+        self._seen = signature
+        _LOG.info("%d keys read from %s", len(self._hashes), self._path)
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise TertiumError(f"The file of keys {path} cannot be read: {error.strerror}.") from None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read(path: Path) -> tuple[bytes, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TertiumError(f"The file of keys {path} cannot be read: {error}.") from None
+    hashes = []
+    for number, line in enumerate(lines, 1):
+        key = line.partition("#")[0].strip()
+        if not key:
+            continue
+        hashed = _HASHED.fullmatch(key)
+        if hashed is None and (len(key) < _SHORTEST or len(key.split()) > 1):
+            raise TertiumError(
+                f"{path}, line {number} is no key: it needs {_SHORTEST} characters or more, "
+                "without blanks."
+            )
+        digest = hashlib.sha256(key.encode()).digest()
+        hashes.append(bytes.fromhex(hashed[1]) if hashed else digest)
+    return tuple(hashes)
+
+
+class AccessMiddleware:
+    """Checks the name and the key of every request, except the preflight requests of browsers.
+
+    Args:
+        app: what it passes requests to.
+        keys: who may call ``/v1`` and ``/metrics``; None lets everybody.
+        hosts: names that the server answers to; none for any.
+        metrics: counts every request.
+        routes: paths by their names in metrics; all others count as "other", so that nobody can
+            make up names.
+        access_log: write a line for each.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: KeyFile | None,
+        hosts: tuple[str, ...],
+        metrics: Metrics,
+        routes: frozenset[str],
+        access_log: bool,
+    ) -> None:
+        self._app = app
+        self._keys = keys
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._metrics = metrics
+        self._routes = routes
+        self._access_log = access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        start = time.monotonic()
+        scope.setdefault("state", {}).update(arrived=start, client=_address(scope))
+        status = 0  # nothing is answered yet
+        path = scope["path"]
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_HEADERS]
+                if path.startswith("/v1/"):
+                    message["headers"].append(_NO_STORE)
+            await send(message)
+
+        try:
+            refusal = self._refusal(scope, path)
+            app = self._app if refusal is None else error_response(refusal)
+            await app(scope, receive, sending)
+        except Exception as error:  # the log gets no text
+            _LOG.error("%s", where(error))
+            if not status:
+                failed = APIError(500, "failed", "The server failed to answer.")
+                await error_response(failed)(scope, receive, sending)
+        finally:
+            spent = time.monotonic() - start
+            route = path if path in self._routes else "other"
+            self._metrics.request(route=route, status=status, seconds=spent)
+            if self._access_log:
+                _ACCESS_LOG.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * spent)
+        return None
+
+    def _refusal(self, scope: Scope, path: str) -> APIError | None:
+        names = [name for name, _ in scope["headers"]]
+        for name in (b"host", b"authorization"):
+            if names.count(name) > 1:
+                message = f"The header {name.decode().title()} may be sent only once."
+                return APIError(400, "duplicate_header", message)
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if self._hosts and _host(headers) not in self._hosts:
+            return APIError(
+                421,
+                "wrong_host",
+                "The server does not answer to this name. Whoever runs it can add the name with "
+                "--allowed-host.",
+            )
+        if self._keys is None or not path.startswith(("/v1/", "/metrics")):
+            return None
+        scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if scheme.lower() == "bearer" and self._keys.accepts(key.strip()):
+            scope["state"]["client"] = hashlib.sha256(key.strip().encode("latin-1")).hexdigest()
+            return None
+        self._metrics.refused.labels("unauthorised").inc()
+        return APIError(
+            401,
+            "unauthorised",
+            "This server wants an API key: send the header 'Authorization: Bearer KEY'.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _address(scope: Scope) -> str:
+    """Who is calling, where there are no keys."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _host(headers: dict[bytes, Any]) -> str:
+    """The name in the header, without its port.
+
+    >>> _host({b"host": b"localhost:8080"}), _host({b"host": b"[::1]:80"})
+    ('localhost', '::1')
+    """
+    name = str(headers.get(b"host", b"").decode("latin-1")).lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]
