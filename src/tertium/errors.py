@@ -26,7 +26,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "httptools",
         "orjson",
         "prometheus_client",
-        "pydantic_settings",
         "uvicorn",
         "uvloop",
     ),

@@ -1,11 +1,12 @@
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from tertium.cli import app
-from tertium.serve import run as running
+from tertium.serve import app as running
 from tertium.serve.settings import Settings
 
 
@@ -57,7 +58,8 @@ def test_every_setting_has_its_flag_and_its_default_in_the_help() -> None:
     ran = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"})
     plural = {"cors_origins": "cors_origin", "allowed_hosts": "allowed_host"}
     lines = ran.output.splitlines()
-    for name, field in Settings.model_fields.items():
+    for field in fields(Settings):
+        name = field.name
         flag = f"--{plural.get(name, name).replace('_', '-')} "
         [line] = [line for line in lines if line.startswith(f"│ {flag}")]
         if isinstance(field.default, int | float) and not isinstance(field.default, bool):

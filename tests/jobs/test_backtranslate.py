@@ -6,8 +6,8 @@ import pytest
 from filelock import FileLock
 
 from tertium.errors import TertiumError
+from tertium.jobs import backtranslate as module
 from tertium.jobs.backtranslate import round_trip
-from tertium.models import round_trip as module
 from tertium.models.encoder import TruncationWarning
 from tertium.models.translator import Translator
 from tests.forking import fork_command

@@ -12,8 +12,8 @@ import pytest
 from tertium.data.readers import read_rows
 from tertium.data.rows import Pair
 from tertium.errors import DiskFullError, MissingExtraError, TertiumError
+from tertium.jobs import writers
 from tertium.jobs.writers import write_scores, write_vectors
-from tertium.models import writers
 from tertium.types import TextPair
 from tests.fakes import HashEncoder
 

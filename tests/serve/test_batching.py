@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tertium.serve.batching import BatchQueue, Refusal, Task, Tokenized
+from tertium.serve.batching import BatchQueue, Task, Tokenized
+from tertium.serve.errors import APIError
 
 
 class Lengths:
@@ -180,5 +181,5 @@ def test_numbers_that_are_none_are_refused() -> None:
     queue, reader = new_queue()
     reader.run = lambda items: np.full((len(items), 1), np.nan, np.float32)  # type: ignore
     admit(queue, task(1, 1))
-    with pytest.raises(Refusal, match="not finite"):
+    with pytest.raises(APIError, match="not finite"):
         queue.run(queue.gather(refused))

@@ -17,7 +17,7 @@ def test_flags_go_before_variables_before_the_file(
     found = read_settings({"port": 3, "host": None}, config=file)
     assert (found.port, found.host, found.model) == (3, "127.0.0.2", "from-file")
     assert found.cors_origins == ("https://a.example",)
-    assert found.max_inputs == Settings.model_fields["max_inputs"].default
+    assert found.max_inputs == Settings.max_inputs
 
 
 def test_a_variable_holds_several_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,122 +1,124 @@
-"""How the server is set up: flags before variables before a file, all checked before it starts."""
+"""How the server is set up: flags before variables before a file, all checked before it starts.
+
+Beyond the standard library nothing is imported until settings are read, so that the command line
+can make its flags of them.
+"""
 
 import difflib
 import ipaddress
 import os
-from collections.abc import Mapping
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
-
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from typing import Annotated, Any, NamedTuple
 
 from tertium.errors import TertiumError
 
-__all__ = ["PREFIX", "Settings", "is_loopback", "read_settings"]
+__all__ = ["PREFIX", "About", "Setting", "Settings", "declared", "is_loopback", "read_settings"]
 
 PREFIX = "TERTIUM_SERVE_"
-Names = Annotated[tuple[str, ...], NoDecode]
+Names = tuple[str, ...]  # a variable holds several with commas between them
 
 
-class Settings(BaseSettings):
-    """Everything that can be set; each name is also a key of the file and ends a variable.
+@dataclass(frozen=True)
+class About:
+    """What the declaration of a setting says beside its name, type and default.
 
     Attributes:
-        host: address to listen on.
-        port: 0 takes a free one.
-        model: reserved name, folder or hub id.
-        served_name: what answers call the model (default: its name without folders).
-        conditional_model: the one that takes conditions; ``none`` serves none.
-        index: folder of an index to search.
-        engine: what runs the models.
-        workers: processes, each with its own copy of the models.
-        threads: of each worker (default: the processors, shared out).
-        batch_tokens: a worker gathers so many tokens of what waits, then runs them together.
-        max_body_bytes: of a request.
-        max_inputs: texts, pairs or triples of a request.
-        max_tokens: of a request, as far as the model reads its texts.
-        max_explained_words: of the texts that are explained; each is one more scoring of them.
-        max_explained_characters: of the same texts.
-        max_hits: neighbours that a search may ask for.
-        queue_requests: accepted and not yet answered; more are told to come back later.
-        queue_bytes: the same for the size of their bodies.
-        deadline: seconds from the arrival of a request to its answer.
-        max_header_bytes: of a request's first line and headers together.
-        max_headers: lines of headers.
-        header_timeout: seconds for the headers to arrive, from the connection or the first byte on.
-        max_connections: open at a time (default: what the limit of open files leaves room for).
-        worker_timeout: seconds of silence after which a worker is killed and replaced.
-        batch_timeout: seconds after which a worker that is still at the same batch is.
-        index_retry: seconds between two looks at an index that is damaged.
-        shutdown_grace: seconds to finish accepted requests when told to stop.
-        keys: file with one API key a line; without it nobody is asked for one.
-        cors_origins: pages of these origins may call the server.
-        allowed_hosts: names by which it may be called (default: any; on a loopback address those
-            of the machine itself).
-        page: whether there is a page at ``/``.
-        access_log: write a line for every request, without any text.
+        help: what it means.
+        panel: the heading of its flag in the help.
+        flags: of the command line, if not its name.
+        default: as the help states it, if not as it is.
+        ge: at least this.
+        gt: more than this.
+        le: at most this.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+    help: str
+    panel: str = "Limits"
+    flags: tuple[str, ...] = ()
+    default: str | None = None
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
 
-    host: str = "127.0.0.1"
-    port: int = Field(8080, ge=0, le=65_535)
-    model: str = "sts"
-    served_name: str | None = None
-    conditional_model: str = "conditional"
-    index: Path | None = None
-    engine: str = "torch"
-    workers: int = Field(1, ge=1, le=64)
-    threads: int | None = Field(None, ge=1, le=256)
-    batch_tokens: int = Field(4096, ge=1)
-    max_body_bytes: int = Field(2 * 2**20, ge=1024)
-    max_inputs: int = Field(512, ge=1)
-    max_tokens: int = Field(65_536, ge=1)
-    max_explained_words: int = Field(128, ge=1)
-    max_explained_characters: int = Field(2048, ge=1)
-    max_hits: int = Field(100, ge=1)
-    queue_requests: int = Field(256, ge=1)
-    queue_bytes: int = Field(64 * 2**20, ge=1024)
-    deadline: float = Field(30.0, gt=0, le=3600)
-    max_header_bytes: int = Field(65_536, ge=1024)
-    max_headers: int = Field(100, ge=8)
-    header_timeout: float = Field(10.0, gt=0, le=3600)
-    max_connections: int | None = Field(None, ge=1)
-    worker_timeout: float = Field(10.0, gt=0, le=3600)
-    batch_timeout: float = Field(120.0, gt=0, le=3600)
-    index_retry: float = Field(2.0, gt=0, le=3600)
-    shutdown_grace: float = Field(60.0, gt=0, le=3600)
-    keys: Path | None = None
-    cors_origins: Names = ()
-    allowed_hosts: Names = ()
-    page: bool = True
-    access_log: bool = False
 
-    @field_validator("cors_origins", "allowed_hosts", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        """A variable holds several names with commas between them."""
-        return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that can be set: each name is a flag, a key of the file, and ends a variable."""
 
-    @field_validator("served_name")
-    @classmethod
-    def _named(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise ValueError("a name cannot be blank")
-        return value
-
-    @model_validator(mode="after")
-    def _room(self) -> "Settings":
-        if self.queue_bytes < self.max_body_bytes:
-            raise ValueError("queue_bytes must leave room for one body of max_body_bytes")
-        return self
+    model: Annotated[
+        str, About("Reserved name, folder or hub id", panel="Models", flags=("--model", "-m"))
+    ] = "sts"
+    served_name: Annotated[
+        str | None, About("What answers call it", panel="Models", default="its name")
+    ] = None
+    conditional_model: Annotated[
+        str, About("One that takes conditions, or none", panel="Models")
+    ] = "conditional"
+    index: Annotated[Path | None, About("Folder of an index to search", panel="Models")] = None
+    engine: Annotated[
+        str,
+        About("torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto", panel="Models"),
+    ] = "torch"
+    workers: Annotated[
+        int, About("Processes with a copy of the models", panel="Models", ge=1, le=64)
+    ] = 1
+    threads: Annotated[
+        int | None, About("Of each worker", panel="Models", default="all processors", ge=1, le=256)
+    ] = None
+    batch_tokens: Annotated[int, About("Tokens that run together", panel="Models", ge=1)] = 4096
+    host: Annotated[str, About("Address to listen on", panel="Where")] = "127.0.0.1"
+    port: Annotated[int, About("0 for a free one", panel="Where", ge=0, le=65_535)] = 8080
+    page: Annotated[bool, About("A page at /", panel="Where")] = True
+    access_log: Annotated[bool, About("A line for every request, without texts", panel="Where")] = (
+        False
+    )
+    max_body_bytes: Annotated[int, About("Of a request", ge=1024)] = 2 * 2**20
+    max_inputs: Annotated[int, About("Texts, pairs or triples of a request", ge=1)] = 512
+    max_tokens: Annotated[int, About("Tokens of a request, as far as the model reads", ge=1)] = (
+        65_536
+    )
+    max_explained_words: Annotated[int, About("Words of both texts", ge=1)] = 128
+    max_explained_characters: Annotated[int, About("Characters of both texts", ge=1)] = 2048
+    max_hits: Annotated[int, About("Hits of a search", ge=1)] = 100
+    queue_requests: Annotated[int, About("Requests that may wait", ge=1)] = 256
+    queue_bytes: Annotated[int, About("Their size together", ge=1024)] = 64 * 2**20
+    deadline: Annotated[float, About("Seconds for a request", gt=0, le=3600)] = 30.0
+    max_header_bytes: Annotated[int, About("Of a request's headers", ge=1024)] = 65_536
+    max_headers: Annotated[int, About("Number of headers", ge=8)] = 100
+    header_timeout: Annotated[float, About("Seconds for the headers to arrive", gt=0, le=3600)] = (
+        10.0
+    )
+    max_connections: Annotated[
+        int | None, About("Open at a time", default="by the limit of files", ge=1)
+    ] = None
+    worker_timeout: Annotated[
+        float, About("Seconds of silence that end a worker", gt=0, le=3600)
+    ] = 10.0
+    batch_timeout: Annotated[
+        float, About("Seconds of one batch that end a worker", gt=0, le=3600)
+    ] = 120.0
+    index_retry: Annotated[
+        float, About("Seconds between two looks at a damaged index", gt=0, le=3600)
+    ] = 2.0
+    shutdown_grace: Annotated[
+        float, About("Seconds to finish accepted requests when stopped", gt=0, le=3600)
+    ] = 60.0
+    keys: Annotated[Path | None, About("File with one API key a line", panel="Access")] = None
+    cors_origins: Annotated[
+        Names,
+        About(
+            "Pages from here may call; repeat for several", panel="Access", flags=("--cors-origin",)
+        ),
+    ] = ()
+    allowed_hosts: Annotated[
+        Names,
+        About(
+            "Name that it answers to; repeat for several", panel="Access", flags=("--allowed-host",)
+        ),
+    ] = ()
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -124,6 +126,41 @@ class Settings(BaseSettings):
         if self.allowed_hosts or not is_loopback(self.host):
             return self.allowed_hosts
         return ("localhost", "127.0.0.1", "::1", self.host)
+
+
+class Setting(NamedTuple):
+    """One setting as it is declared."""
+
+    name: str
+    type: Any
+    default: Any
+    about: About
+
+    @property
+    def shown_default(self) -> str | None:
+        """The default as the help states it; None where there is nothing to state."""
+        if self.about.default is not None or self.default in (None, ()):
+            return self.about.default
+        if isinstance(self.default, bool):
+            return "yes" if self.default else "no"
+        if self.name.endswith("_bytes"):
+            kibibytes = self.default / 2**10
+            return f"{kibibytes / 2**10:g} MiB" if kibibytes >= 2**10 else f"{kibibytes:g} KiB"
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+
+def declared() -> list[Setting]:
+    """All settings.
+
+    >>> [setting.shown_default for setting in declared() if setting.name.endswith("_bytes")]
+    ['2 MiB', '64 MiB', '64 KiB']
+    """
+    types = typing.get_type_hints(Settings, include_extras=True)
+    found = []
+    for each in fields(Settings):
+        kind, about = typing.get_args(types[each.name])
+        found.append(Setting(each.name, kind, each.default, about))
+    return found
 
 
 def is_loopback(host: str) -> bool:
@@ -152,44 +189,44 @@ def read_settings(flags: Mapping[str, Any], *, config: Path | None = None) -> Se
     }
     for name, shown in variables.items():
         _check_name(name, f"The variable {shown}")
+    named = {name: os.environ[shown] for name, shown in variables.items()}
 
-    class Configured(Settings):
-        """With the file as the last source."""
+    def source(name: str) -> str:
+        if name in given:
+            return f"--{name.replace('_', '-')}"
+        return variables.get(name, f"{config}, {name}")
 
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            last = InitSettingsSource(settings_cls, init_kwargs=filed)
-            return init_settings, env_settings, last
+    return _checked({**filed, **named, **given}, source)
 
+
+def _checked(values: dict[str, Any], source: Callable[[str], str]) -> Settings:
+    """The settings, or an error that names the first wrong one by where it came from."""
+    from pydantic import Field, ValidationError, create_model
+
+    model: dict[str, Any] = {}
+    for name, kind, default, about in declared():
+        model[name] = (kind, Field(default, ge=about.ge, gt=about.gt, le=about.le))
+        if kind == Names and isinstance(values.get(name), str):  # with commas between the names
+            values[name] = tuple(part.strip() for part in values[name].split(","))
     try:
-        found = Configured(**given)
+        found = Settings(**vars(create_model("Settings", **model)(**values)))
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        source = _source(name, given, variables, config)
-        value = f", not {first['input']!r}" if name else ""
-        raise TertiumError(f"{source}{first['msg']}{value}.") from None
+        where = source(str(first["loc"][0]))
+        raise TertiumError(f"{where}: {first['msg']}, not {first['input']!r}.") from None
+    if found.served_name is not None and not found.served_name.strip():
+        raise TertiumError(f"{source('served_name')}: A name cannot be blank.")
+    if found.queue_bytes < found.max_body_bytes:
+        raise TertiumError(
+            "The settings do not fit together: queue_bytes must leave room for one body of "
+            "max_body_bytes."
+        )
     return found
 
 
-def _source(
-    name: str, given: Mapping[str, Any], variables: Mapping[str, str], config: Path | None
-) -> str:
-    if not name:
-        return "The settings do not fit together: "
-    if name in given:
-        return f"--{name.replace('_', '-')}: "
-    return f"{variables[name]}: " if name in variables else f"{config}, {name}: "
-
-
 def _read_file(path: Path) -> dict[str, Any]:
+    import yaml
+
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -207,7 +244,8 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _check_name(name: str, shown: str) -> None:
-    if name not in Settings.model_fields:
-        close = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    known = [setting.name for setting in fields(Settings)]
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
         guess = f" Did you mean {close[0]}?" if close else ""
         raise TertiumError(f"{shown} is no setting of the server.{guess}")
