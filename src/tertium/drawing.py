@@ -10,11 +10,11 @@ from tertium.errors import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "MARK", "MARKERS", "blank_figure", "panels", "plain_style", "shortened"]
+__all__ = ["COLOURS", "MARK", "blank_figure", "panels", "plain_style", "series_style", "shortened"]
 
 # Okabe & Ito's colours, which everyone can tell apart, with a marker each for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = "osD^vPX"
+_MARKERS = "osD^vPX"
 MARK = "#B24700"  # of words to look at; dark enough for small print
 
 _STYLE: Any = {
@@ -49,6 +49,16 @@ def plain_style() -> Iterator[None]:
 
     with matplotlib.rc_context(_STYLE):
         yield
+
+
+def series_style(number: int) -> tuple[str, str]:
+    """Colour and marker of a series; beyond seven of them the pairing changes.
+
+    >>> series_style(0), series_style(7)
+    (('#0072B2', 'o'), ('#0072B2', 's'))
+    """
+    turn, place = divmod(number, len(COLOURS))
+    return COLOURS[place], _MARKERS[(place + turn) % len(_MARKERS)]
 
 
 def panels(count: int, *, columns: int = 3) -> tuple[int, int]:

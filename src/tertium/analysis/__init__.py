@@ -1,31 +1,49 @@
 """Looking at what models and views do, without changing anything."""
 
-from tertium.analysis.agreement import gold_scatter
-from tertium.analysis.attention_figures import (
-    PairInformation,
-    attention_histograms,
-    information_scatter,
-    pair_information,
-)
-from tertium.analysis.attention_maps import (
-    AttentionMaps,
-    attention_map_figure,
-    sentence_attention,
-)
-from tertium.analysis.augmentation import Augmented, Step, augment, drop_by_attention
-from tertium.analysis.calibration import Calibration, calibration, calibration_figure
-from tertium.analysis.curves import low_shot_curves, low_shot_gains
-from tertium.analysis.dropped import dropped_figure
-from tertium.analysis.inspection import Inspection, inspect_encoders, layer_energies
-from tertium.analysis.intervals import interval_figure
-from tertium.analysis.plane import (
-    Place,
-    alignment_uniformity_plane,
-    energy_against_scores,
-    energy_curves,
-)
-from tertium.analysis.sinks import Sinks, attention_sinks, sink_figure
-from tertium.analysis.training_curves import training_curves, variant_figure
+from typing import TYPE_CHECKING
+
+from tertium.lazy import lazy
+
+if TYPE_CHECKING:
+    from tertium.analysis.attention import (
+        AttentionMaps,
+        PairInformation,
+        Sinks,
+        attention_histograms,
+        attention_map_figure,
+        attention_sinks,
+        information_scatter,
+        pair_information,
+        sentence_attention,
+        sink_figure,
+    )
+    from tertium.analysis.augmentation import (
+        Augmented,
+        Step,
+        augment,
+        drop_by_attention,
+        dropped_figure,
+    )
+    from tertium.analysis.curves import (
+        low_shot_curves,
+        low_shot_gains,
+        training_curves,
+        variant_figure,
+    )
+    from tertium.analysis.grades import (
+        Calibration,
+        calibration,
+        calibration_figure,
+        gold_scatter,
+        interval_figure,
+    )
+    from tertium.analysis.inspection import Inspection, inspect_encoders, layer_energies
+    from tertium.analysis.plane import (
+        Place,
+        alignment_uniformity_plane,
+        energy_against_scores,
+        energy_curves,
+    )
 
 __all__ = [
     "AttentionMaps",
@@ -60,3 +78,37 @@ __all__ = [
     "training_curves",
     "variant_figure",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "attention": [
+            "AttentionMaps",
+            "PairInformation",
+            "Sinks",
+            "attention_histograms",
+            "attention_map_figure",
+            "attention_sinks",
+            "information_scatter",
+            "pair_information",
+            "sentence_attention",
+            "sink_figure",
+        ],
+        "augmentation": ["Augmented", "Step", "augment", "drop_by_attention", "dropped_figure"],
+        "curves": ["low_shot_curves", "low_shot_gains", "training_curves", "variant_figure"],
+        "grades": [
+            "Calibration",
+            "calibration",
+            "calibration_figure",
+            "gold_scatter",
+            "interval_figure",
+        ],
+        "inspection": ["Inspection", "inspect_encoders", "layer_energies"],
+        "plane": [
+            "Place",
+            "alignment_uniformity_plane",
+            "energy_against_scores",
+            "energy_curves",
+        ],
+    },
+)

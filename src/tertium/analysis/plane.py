@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tertium.drawing import COLOURS, MARKERS, blank_figure, shortened
+from tertium.drawing import blank_figure, series_style, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def energy_curves(energies: Mapping[str, Sequence[float]]) -> "Figure":
     axes = figure.add_subplot()
     deepest = max(len(energy) for energy in energies.values())
     for at, (name, energy) in enumerate(energies.items()):
-        colour, marker = _look(at)
+        colour, marker = series_style(at)
         layers = range(1, len(energy) + 1)
         axes.plot(layers, energy, color=colour, marker=marker, ms=5, label=shortened(name))
     step = max(1, deepest // 12)
@@ -78,14 +78,8 @@ def energy_against_scores(points: Mapping[str, tuple[float, float]]) -> "Figure"
     return figure
 
 
-def _look(at: int) -> tuple[str, str]:
-    """Colour and marker of the model with this number; beyond seven the pairing changes."""
-    turn, place = divmod(at, len(COLOURS))
-    return COLOURS[place], MARKERS[(place + turn) % len(MARKERS)]
-
-
 def _point(axes: "Axes", at: int, x: float, y: float, label: str) -> None:
-    colour, marker = _look(at)
+    colour, marker = series_style(at)
     axes.scatter([x], [y], color=colour, marker=marker, s=70, label=label, zorder=3)
 
 

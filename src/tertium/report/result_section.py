@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tertium.analysis import interval_figure
-from tertium.analysis.intervals import Estimate
+from tertium.analysis.grades import Estimate
 from tertium.report.parts import Block, Drawn, LeftOut, Note, Section, Table
 from tertium.report.results import AVERAGE, Figures, differences
 from tertium.report.sets import GradedSet

@@ -9,7 +9,7 @@ from tertium.analysis import (
     training_curves,
     variant_figure,
 )
-from tertium.analysis.training_curves import TRACED
+from tertium.analysis.curves import TRACED
 from tertium.report.parts import Block, Drawn, LeftOut, Note, Section, Table
 from tertium.report.runs import Log, Runs
 

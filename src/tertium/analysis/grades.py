@@ -1,21 +1,86 @@
-"""Whether a score of 3 means what people call a 3."""
+"""Scores against grades by people: scatter plots, calibration, and figures with intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tertium.drawing import COLOURS, blank_figure, panels, shortened
+from tertium.drawing import COLOURS, blank_figure, panels, series_style, shortened
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Calibration", "CalibrationBin", "calibration", "calibration_figure"]
+__all__ = [
+    "Calibration",
+    "CalibrationBin",
+    "Estimate",
+    "calibration",
+    "calibration_figure",
+    "gold_scatter",
+    "interval_figure",
+    "running_medians",
+]
 
-_FEWEST = 5  # pairs of a bin that has an interval
+Estimate = tuple[float, tuple[float, float] | None]  # a figure, and its interval if there is one
+
+_STEPS = 10
+_FEWEST = 3  # pairs of a step, or there is no median to speak of
+_FEWEST_IN_BIN = 5  # or a bin has no interval
+
+
+def running_medians(
+    gold: ArrayLike, predicted: ArrayLike, *, steps: int = _STEPS
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Medians of both columns in equal steps of the first; steps with few rows are left out."""
+    x, y = np.asarray(gold, dtype=float), np.asarray(predicted, dtype=float)
+    edges = np.linspace(x.min(), x.max(), steps + 1)
+    step = np.clip(np.digitize(x, edges[1:-1]), 0, steps - 1)
+    kept = [at for at in range(steps) if (step == at).sum() >= _FEWEST]
+    medians = [(np.median(x[step == at]), np.median(y[step == at])) for at in kept]
+    found = np.array(medians, dtype=float).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def gold_scatter(
+    gold: ArrayLike,
+    predicted: Mapping[str, ArrayLike],
+    *,
+    correlations: Mapping[str, float] | None = None,
+    label: str = "cosine",
+) -> "Figure":
+    """Each pair's cosine against its grade by people, a panel per model: miCSE, Figure 5.
+
+    Args:
+        gold: grades of the pairs.
+        predicted: by model, what it says of the same pairs.
+        correlations: by model, to be written above its panel.
+        label: what the models say.
+    """
+    rows, columns = panels(len(predicted))
+    figure = blank_figure(3.1 * columns + 0.6, 2.9 * rows + 0.3)
+    grades = np.asarray(gold, dtype=float)
+    first = None
+    for place, (name, values) in enumerate(predicted.items(), 1):
+        axes = figure.add_subplot(rows, columns, place, sharey=first)
+        first = first or axes
+        size = 14 if len(grades) <= 1000 else 6
+        axes.scatter(
+            grades, np.asarray(values), c=grades, cmap="viridis", s=size, alpha=0.55, linewidths=0
+        )
+        axes.plot(*running_medians(grades, values), color="black", lw=1.6, label="median")
+        title = shortened(name)
+        if correlations is not None:
+            title += f"\nSpearman {100 * correlations[name]:.1f}"
+        axes.set_title(title)
+        axes.grid(alpha=0.25)
+        if place == 1:
+            axes.legend(frameon=False, loc="upper left")
+    figure.supxlabel("grade by people", fontsize=9)
+    figure.supylabel(label, fontsize=9)
+    return figure
 
 
 @dataclass(frozen=True)
@@ -91,7 +156,7 @@ def _bin(low: float, high: float, grades: np.ndarray, scores: np.ndarray) -> Cal
         return CalibrationBin(low, high, 0)
     mean = float(grades.mean())
     interval = None
-    if count >= _FEWEST:
+    if count >= _FEWEST_IN_BIN:
         half = 1.96 * float(grades.std(ddof=1)) / count**0.5
         interval = (mean - half, mean + half)
     return CalibrationBin(low, high, count, float(scores.mean()), mean, interval)
@@ -131,4 +196,41 @@ def calibration_figure(found: Mapping[str, Calibration]) -> "Figure":
             axes.set_ylabel("grade by people")
             counts.set_ylabel("pairs")
             axes.legend(frameon=False, loc="upper left")
+    return figure
+
+
+def interval_figure(
+    estimates: Mapping[str, Mapping[str, Estimate]], *, label: str = "Spearman x 100"
+) -> "Figure":
+    """A row per data set, in it a point with its interval per model.
+
+    Args:
+        estimates: by data set and model.
+        label: of the axis.
+    """
+    names = list(dict.fromkeys(name for by_model in estimates.values() for name in by_model))
+    figure = blank_figure(6.6, 0.9 + len(estimates) * (0.26 + 0.13 * len(names)))
+    axes = figure.add_subplot()
+    height = 0.7 / len(names)
+    for at, name in enumerate(names):
+        colour, marker = series_style(at)
+        shown = False
+        for row, by_model in enumerate(estimates.values()):
+            if name not in by_model:
+                continue
+            value, interval = by_model[name]
+            y = row + (at - (len(names) - 1) / 2) * height
+            if interval is not None:
+                axes.plot(interval, [y, y], color=colour, lw=1.6, solid_capstyle="butt")
+            label_once = None if shown else shortened(name)
+            axes.scatter([value], [y], color=colour, marker=marker, s=26, label=label_once)
+            shown = True
+    axes.set_yticks(range(len(estimates)), [shortened(name) for name in estimates])
+    axes.set_ylim(len(estimates) - 0.5, -0.5)
+    axes.set_xlabel(label)
+    axes.grid(axis="x", alpha=0.3)
+    axes.tick_params(axis="y", length=0)
+    for row in range(1, len(estimates)):
+        axes.axhline(row - 0.5, color="0.9", lw=0.8, zorder=0)
+    figure.legend(frameon=False, loc="outside upper left", ncols=3)
     return figure
