@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from tertium.data import find_folder
-from tertium.evaluation.provenance import Provenance, current_command
-from tertium.evaluation.report import markdown_table
+from tertium.evaluation.report import Provenance, current_command, markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -6,7 +6,7 @@ import pytest
 
 from tertium import hardware
 from tertium.engines.tuning import machine
-from tertium.evaluation.provenance import Provenance
+from tertium.evaluation.report import Provenance
 from tertium.hardware import cores, instructions, processor
 
 X86 = """\

@@ -1,4 +1,4 @@
-from tertium.evaluation.conditions import condition_sensitivity, condition_type
+from tertium.evaluation import condition_sensitivity, condition_type
 
 print([condition_type(text) for text in ("The color of the dog.", "The kind of dog.", "The mood.")])
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tertium.errors import TertiumError
 from tertium.evaluation import run, spearman
-from tertium.evaluation.conditions import (
+from tertium.evaluation.metrics import bootstrap_pearson, cosines, pearson
+from tertium.evaluation.tasks.csts import (
     CONDITION_TYPES,
     OTHER,
+    clustered_counts,
     condition_sensitivity,
     condition_type,
+    write_predictions,
 )
-from tertium.evaluation.metrics import bootstrap_pearson, cosines, pearson
-from tertium.evaluation.predictions import write_predictions
-from tertium.evaluation.tasks.csts import clustered_counts
 from tests.evaluation.conftest import Folder
 from tests.fakes import HashEncoder
 

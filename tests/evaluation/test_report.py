@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tertium.evaluation import Report, run
-from tertium.evaluation.provenance import Provenance
+from tertium.evaluation.report import Provenance
 from tests.evaluation.conftest import Folder, Placed, by_angle
 from tests.evaluation.test_sts import TEN
 from tests.evaluation.test_transfer import by_side, write

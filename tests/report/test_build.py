@@ -8,7 +8,7 @@ import pytest
 from tertium.errors import TertiumError
 from tertium.report import BuiltReport, build_report
 from tertium.report import build as module
-from tertium.report.parts import Drawn
+from tertium.report.page import Drawn
 from tests.recipes.toys import toy_benchmarks, toy_text_file
 from tests.report.test_page import outline
 
@@ -31,7 +31,7 @@ def _sketched(monkeypatch: pytest.MonkeyPatch) -> None:
             (folder / f"{drawn.name}.{ending}").write_text(drawn.title)
         return f'<svg role="img" id="{drawn.name}"></svg>'
 
-    monkeypatch.setattr("tertium.report.folder.save_figure", sketch)
+    monkeypatch.setattr("tertium.report.page.save_figure", sketch)
 
 
 def built(models: list[Path], output: Path, **options: Any) -> BuiltReport:
@@ -227,7 +227,7 @@ def test_an_interruption_leaves_nothing(
     def interrupted(*_: Any, **__: Any) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tertium.report.folder.render", interrupted)
+    monkeypatch.setattr("tertium.report.page.render", interrupted)
     with pytest.raises(KeyboardInterrupt):
         built([tiny_bert], tmp_path / "report", pairs=[pairs])
     assert [path.name for path in tmp_path.iterdir()] == [pairs.name]

@@ -3,10 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tertium.report.agreement import calibration_section
-from tertium.report.parts import LeftOut, Note, Section
-from tertium.report.sets import GradedSet, read_own
-from tertium.report.study import Reading, Study
+from tertium.report.data import GradedSet, read_own
+from tertium.report.grades import calibration_section
+from tertium.report.model_report import ModelReport, Scoring
+from tertium.report.page import LeftOut, Note, Section
 from tests.recipes.toys import toy_pairs
 
 
@@ -14,9 +14,9 @@ def section_of(
     one: GradedSet, scale: tuple[float, float] = (0.0, 5.0)
 ) -> tuple[Section | None, list[LeftOut]]:
     values = {one.name: np.linspace(*scale, len(one.gold))}
-    reading = Reading("m (score)", "m", "score", values, scale)
-    study = Study("m", "m", facts=None, readings=[reading])  # type: ignore[arg-type]
-    return calibration_section([study], [one], one)
+    scoring = Scoring("m (score)", "m", "score", values, scale)
+    report = ModelReport("m", "m", facts=None, scorings=[scoring])  # type: ignore[arg-type]
+    return calibration_section([report], [one], one)
 
 
 def own(tmp_path: Path, *grades: float, scale: tuple[float, float] | None = None) -> GradedSet:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tertium.drawing import blank_figure
-from tertium.report.page import inline_svg, render, save_figure
-from tertium.report.parts import Drawn, Note, Section, Table
+from tertium.report.page import Drawn, Note, Section, Table, inline_svg, render, save_figure
 
 VOID = {"meta", "img", "br", "link", "hr"}
 

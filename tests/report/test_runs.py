@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from tertium.errors import TertiumError
-from tertium.report.parts import Drawn
-from tertium.report.run_section import runs_section
-from tertium.report.runs import read_runs
+from tertium.report.page import Drawn
+from tertium.report.runs import read_runs, runs_section
 
 LOG = [{"loss": 2.0, "step": 1}, {"eval_score": 70.0, "step": 1}, {"loss": 1.0, "step": 2}]
 

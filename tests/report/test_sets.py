@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tertium.errors import TertiumError
-from tertium.report.sets import main_set, read_benchmarks, read_own
+from tertium.report.data import main_set, read_benchmarks, read_own
 from tests.recipes.toys import toy_benchmarks, toy_pairs, toy_triples
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows in.*are expected")

@@ -72,7 +72,7 @@ def evaluate(
 
     if predictions is not None:
         from tertium.data import find_folder
-        from tertium.evaluation.predictions import write_predictions
+        from tertium.evaluation.tasks.csts import write_predictions
 
         scorer = tertium.load(model, engine=engine)
         written = write_predictions(scorer, predictions, folder=find_folder(data))

@@ -55,7 +55,7 @@ def train(
 
     check_run(output, resume=resume)
     read_content(recipe, overrides=set_)
-    from tertium.evaluation.provenance import current_command
+    from tertium.evaluation.report import current_command
     from tertium.recipes.train import train as run
 
     trained = run(
@@ -138,7 +138,7 @@ def distil(
     check_run(output, resume=resume)
     member_weights(len(teachers), weight)
     kept = None if layers is None else _layers(layers)
-    from tertium.evaluation.provenance import current_command
+    from tertium.evaluation.report import current_command
     from tertium.recipes.distil import distil as run
 
     given = {

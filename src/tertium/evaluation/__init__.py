@@ -9,8 +9,17 @@ if TYPE_CHECKING:
     from tertium.evaluation.report import Report
     from tertium.evaluation.runner import run
     from tertium.evaluation.tasks import TASKS
+    from tertium.evaluation.tasks.csts import condition_sensitivity, condition_type
 
-__all__ = ["TASKS", "Report", "pearson", "run", "spearman"]
+__all__ = [
+    "TASKS",
+    "Report",
+    "condition_sensitivity",
+    "condition_type",
+    "pearson",
+    "run",
+    "spearman",
+]
 
 __getattr__ = lazy(
     __name__,
@@ -19,5 +28,6 @@ __getattr__ = lazy(
         "report": ["Report"],
         "runner": ["run"],
         "tasks": ["TASKS"],
+        "tasks.csts": ["condition_sensitivity", "condition_type"],
     },
 )

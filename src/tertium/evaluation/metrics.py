@@ -1,18 +1,28 @@
-"""Correlations and what sampling error leaves of them."""
+"""Correlations, and what sampling error leaves of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 __all__ = [
+    "Agreement",
     "Interval",
+    "agreement",
     "bootstrap_accuracy",
     "bootstrap_counts",
     "bootstrap_pearson",
     "bootstrap_spearman",
     "cosines",
+    "defined",
+    "holm",
+    "hundred",
+    "interval",
+    "mean_of_all",
+    "paired_difference",
     "pearson",
     "percentile_interval",
     "spearman",
@@ -111,6 +121,111 @@ def two_sided_p(differences: Vector) -> float:
         return float("nan")
     beyond = min((differences <= 0).sum(), (differences >= 0).sum())
     return float(min(1.0, 2 * (beyond + 1) / (len(differences) + 1)))
+
+
+def defined(value: float) -> float | None:
+    """The value itself; None for NaN, which JSON does not know."""
+    return None if np.isnan(value) else float(value)
+
+
+def hundred(value: float) -> float | None:
+    """A correlation or accuracy times 100; None for NaN."""
+    return defined(100.0 * value)
+
+
+def interval(samples: Vector) -> list[float] | None:
+    """The 95 % interval of bootstrap samples, times 100."""
+    bounds = percentile_interval(samples)
+    return None if bounds is None else [100 * bounds[0], 100 * bounds[1]]
+
+
+def paired_difference(difference: float, samples: Vector) -> dict[str, Any]:
+    """A difference of two models times 100, its interval, and the p-value of "no difference".
+
+    Args:
+        difference: of the two figures.
+        samples: the same difference in bootstrap samples that both models share.
+    """
+    return {
+        "difference": hundred(difference),
+        "interval": interval(samples),
+        "p_value": defined(two_sided_p(samples)),
+    }
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's p-values, for several questions that are asked at once.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
+    found = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, at in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[at]))
+        found[at] = highest
+    return found
+
+
+def mean_of_all(values: Sequence[float | None]) -> float | None:
+    """The mean; None if any of the values is undefined."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How scores agree with grades by people: times 100, None where undefined.
+
+    Attributes:
+        spearman: rank correlation.
+        pearson: correlation.
+        pairs: how many.
+        interval: 95 % of the bootstrap samples of the rank correlation.
+        leak_free: rank correlation over the pairs that the model has not seen, how many ``pairs``
+            those are and how many were ``removed``; None if nothing is known of what it has seen.
+        samples: of the bootstrap, if there was one; not times 100.
+    """
+
+    spearman: float | None
+    pearson: float | None
+    pairs: int
+    interval: list[float] | None = None
+    leak_free: dict[str, Any] | None = None
+    samples: Vector | None = None
+
+
+def agreement(
+    gold: Vector,
+    predicted: Vector,
+    *,
+    counts: NDArray[np.int32] | None = None,
+    seen: NDArray[np.bool_] | None = None,
+) -> Agreement:
+    """Compare scores with grades of the same pairs.
+
+    Args:
+        gold: grades by people.
+        predicted: scores of a model.
+        counts: bootstrap samples, as :func:`bootstrap_counts` draws them.
+        seen: which pairs the model may have been trained on.
+    """
+    samples = None if counts is None else bootstrap_spearman(gold, predicted, counts)
+    return Agreement(
+        spearman=hundred(spearman(gold, predicted)),
+        pearson=hundred(pearson(gold, predicted)),
+        pairs=len(gold),
+        interval=None if samples is None else interval(samples),
+        leak_free=None
+        if seen is None
+        else {
+            "spearman": hundred(spearman(gold[~seen], predicted[~seen])),
+            "pairs": int((~seen).sum()),
+            "removed": int(seen.sum()),
+        },
+        samples=samples,
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tertium.data import benchmarks
 from tertium.errors import TertiumError, require
-from tertium.evaluation.tasks.base import hundred
+from tertium.evaluation.metrics import hundred
 from tertium.functional import cosine_matrix, cosine_pairs
 from tertium.types import Embedder
 

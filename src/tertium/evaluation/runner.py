@@ -9,12 +9,17 @@ import numpy as np
 
 from tertium.data.benchmarks import TextForm, check_text
 from tertium.errors import TertiumError, unknown_name
-from tertium.evaluation.context import Context, Memory
 from tertium.evaluation.leaks import find_excluded
-from tertium.evaluation.provenance import Provenance, current_command
-from tertium.evaluation.report import Report, SuiteResult, TaskResult
+from tertium.evaluation.metrics import interval, mean_of_all
+from tertium.evaluation.report import (
+    Provenance,
+    Report,
+    SuiteResult,
+    TaskResult,
+    current_command,
+)
 from tertium.evaluation.tasks import TASKS, Outcome
-from tertium.evaluation.tasks.base import compare_samples, interval
+from tertium.evaluation.tasks.base import Context, EmbeddingCache, against_baseline
 from tertium.types import Embedder, TripleScorer
 
 __all__ = ["run"]
@@ -56,13 +61,13 @@ def run(
         raise TertiumError(f"resamples is {resamples}; it must be at least {least}.")
     excluded, keys = find_excluded(exclude, getattr(model, "training_data", ()), folder=folder)
     context = Context(
-        memory=Memory(model, progress=progress),
+        cache=EmbeddingCache(model, progress=progress),
         folder=folder,
         text=text,
         resamples=resamples,
         seed=seed,
         excluded=keys if excluded else None,
-        baseline=None if baseline is None else Memory(baseline, progress=progress),
+        baseline=None if baseline is None else EmbeddingCache(baseline, progress=progress),
     )
     results = tuple(_run_suite(suite, names, context) for suite, names in suites.items())
     seconds = round(time.perf_counter() - start, 2)
@@ -117,29 +122,24 @@ def _run_suite(suite: str, names: Sequence[str], context: Context) -> SuiteResul
 def _average(headline: str, outcomes: list[Outcome], context: Context) -> dict[str, Any]:
     """Mean of the tasks' headline figures, with the interval of that mean."""
     values = [outcome.values for outcome in outcomes]
-    average: dict[str, Any] = {"average": _mean([v[headline] for v in values])}
+    average: dict[str, Any] = {"average": mean_of_all([v[headline] for v in values])}
     samples = [outcome.samples for outcome in outcomes if outcome.samples is not None]
     if samples:
         average["interval"] = interval(np.mean(samples, axis=0))
     if any("leak_free" in v for v in values):
         clean = [v["leak_free"] for v in values]
         average["leak_free"] = {
-            headline: _mean([c[headline] for c in clean]),
+            headline: mean_of_all([c[headline] for c in clean]),
             "pairs": sum(c["pairs"] for c in clean),
         }
     differences = [outcome.differences for outcome in outcomes if outcome.differences is not None]
     if differences and context.baseline is not None:
-        other = _mean([v["baseline"]["value"] for v in values])
+        other = mean_of_all([v["baseline"]["value"] for v in values])
         if other is not None and average["average"] is not None:
-            average["baseline"] = compare_samples(
-                context.baseline.model.name,
+            average["baseline"] = against_baseline(
+                context.baseline,
                 other / 100,
                 (average["average"] - other) / 100,
                 np.mean(differences, axis=0),
             )
     return average
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    defined = [value for value in values if value is not None]
-    return float(np.mean(defined)) if len(defined) == len(values) else None

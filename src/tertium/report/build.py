@@ -10,29 +10,42 @@ from typing import Any
 
 from tertium.drawing import plain_style
 from tertium.errors import TertiumError, require
-from tertium.evaluation.provenance import Provenance, current_command
+from tertium.evaluation.report import Provenance, current_command
 from tertium.models import load
 from tertium.progress import bar
-from tertium.report.contents import contents
-from tertium.report.folder import (
+from tertium.report.data import Material, collect
+from tertium.report.grades import (
+    calibration_section,
+    conditions_section,
+    gallery_section,
+    scatter_section,
+)
+from tertium.report.internals import (
+    attention_section,
+    dropped_section,
+    energy_section,
+    plane_section,
+    views_section,
+)
+from tertium.report.look import VIEWED_TEXTS
+from tertium.report.model_report import ModelReport, labels_of, report_on
+from tertium.report.overview import broken_section, left_out_section, made_section, models_section
+from tertium.report.page import (
+    NUMBERS,
     PAGE,
+    Broken,
+    Drawn,
+    LeftOut,
+    Section,
     clear_figures,
     earlier_figures,
-    report_numbers,
     write_report,
 )
-from tertium.report.material import Material, collect
-from tertium.report.models import labels_of
-from tertium.report.overview import (
-    broken_section,
-    left_out_section,
-    made_section,
-)
-from tertium.report.parts import Broken, Drawn
-from tertium.report.results import measure
-from tertium.report.study import Study, study
+from tertium.report.results import AVERAGE, Figures, measure, results_section
+from tertium.report.runs import runs_section
 
 __all__ = ["SENTENCE", "BuiltReport", "build_report"]
+
 
 SENTENCE = "The old ferry leaves the harbour at seven, and nobody waits for it."
 
@@ -105,7 +118,7 @@ def build_report(
         scale=scale,
     )
     broken: list[Broken] = []
-    studies: list[Study] = []
+    reports: list[ModelReport] = []
     with plain_style():
         total = 2 * len(models) + 1
         with bar(total=total, label="report", unit="part", show=progress) as shown:
@@ -114,7 +127,7 @@ def build_report(
                 shown.update(1)
 
             for name, label in zip(models, labels, strict=True):
-                found = _studied(
+                found = _looked_at(
                     name,
                     label,
                     material,
@@ -125,13 +138,13 @@ def build_report(
                     progress=progress,
                     step=step,
                 )
-                studies += [found] if found is not None else []
-            if not studies:
+                reports += [found] if found is not None else []
+            if not reports:
                 told = "; ".join(f"{entry.model}: {entry.error}" for entry in broken)
                 raise TertiumError(f"No model could be looked at, so there is no report. {told}")
-            broken += [entry for one in studies for entry in one.broken]
-            figures = measure(studies, material.sets, resamples=resamples, seed=seed)
-            sections, left_out = contents(studies, material, figures, sentence)
+            broken += [entry for one in reports for entry in one.broken]
+            figures = measure(reports, material.sets, resamples=resamples, seed=seed)
+            sections, left_out = _contents(reports, material, figures, sentence)
             seconds = round(time.perf_counter() - start, 2)
             provenance = Provenance(command or current_command(), seed, seconds)
             drawing = {"matplotlib": version("matplotlib")}
@@ -141,18 +154,16 @@ def build_report(
                 *filter(None, [broken_section(broken)]),
                 *sections,
                 *filter(None, [left_out_section(left_out)]),
-                made_section(studies, material.sets, drawn, provenance, texts=material.texts_from),
+                made_section(reports, material.sets, drawn, provenance, texts=material.texts_from),
             ]
-            numbers = report_numbers(
-                studies, broken, material, sections, left_out, drawn, provenance
-            )
+            numbers = _numbers(reports, broken, material, sections, left_out, drawn, provenance)
             write_report(output, everything, drawn, numbers, labels=labels, broken=broken)
             clear_figures(output, stale - set(numbers["files"]))
             shown.update(1)
     return BuiltReport(output / PAGE, numbers, tuple(broken))
 
 
-def _studied(
+def _looked_at(
     name: str,
     label: str,
     material: Material,
@@ -160,13 +171,13 @@ def _studied(
     *,
     step: Callable[[str], None],
     **options: Any,
-) -> Study | None:
+) -> ModelReport | None:
     """Load, measure, look, and let go of the weights before the next model comes."""
     doing = "loading"
     try:
         model = load(name)
         doing = "measuring"
-        return study(
+        return report_on(
             model,
             name=name,
             label=label,
@@ -182,3 +193,82 @@ def _studied(
         return None
     finally:
         gc.collect()
+
+
+def _contents(
+    reports: list[ModelReport],
+    material: Material,
+    figures: Figures,
+    sentence: str,
+) -> tuple[list[Section], list[LeftOut]]:
+    """All sections that there is something to say in, and why the others are not there."""
+    main, sets, count = material.main, material.sets, len(material.texts)
+    scores = _scores(figures, [one.name for one in sets if one.conditions is None])
+    made: list[tuple[Section | None, list[LeftOut]]] = [
+        (models_section(reports, scores), []),
+        results_section(figures, sets),
+        scatter_section(reports, main),
+        plane_section(reports, main, scores),
+        calibration_section(reports, sets, main),
+        (attention_section(reports, sentence, count), []),
+        energy_section(reports, scores, count),
+        (views_section(reports, min(count, VIEWED_TEXTS)), []),
+        (dropped_section(reports, sentence), []),
+        conditions_section(reports, sets),
+        runs_section(material.runs),
+        gallery_section(reports, main),
+    ]
+    left_out = [
+        *material.left_out,
+        *(entry for _, entries in made for entry in entries),
+        *(entry for one in reports for entry in one.left_out),
+    ]
+    return [section for section, _ in made if section is not None], left_out
+
+
+def _scores(figures: Figures, plain: Sequence[str]) -> dict[str, float]:
+    """Each model's one figure: the average over sets without conditions, or the only one."""
+    place = AVERAGE if AVERAGE in figures else next(iter(plain), None)
+    found = {} if place is None else figures[place]
+    return {name: entry.spearman for name, entry in found.items() if entry.spearman is not None}
+
+
+def _numbers(
+    reports: Sequence[ModelReport],
+    broken: Sequence[Broken],
+    material: Material,
+    sections: Sequence[Section],
+    left_out: Sequence[LeftOut],
+    drawn: Sequence[Drawn],
+    provenance: Provenance,
+) -> dict[str, Any]:
+    """The documented JSON shape (docs/json.md)."""
+    figures = [f"figures/{entry.name}.{kind}" for entry in drawn for kind in ("png", "svg")]
+    return {
+        "page": PAGE,
+        "files": [PAGE, NUMBERS, *figures],
+        "models": [
+            {
+                "name": one.name,
+                "label": one.label,
+                "kind": one.facts.kind,
+                "pooling": one.facts.pooling,
+                "dimension": one.facts.dimension,
+                "scale": list(one.facts.scale),
+                "sha256": one.facts.sha256,
+                "seconds": round(one.seconds, 2),
+            }
+            for one in reports
+        ],
+        "broken": [
+            {"model": entry.model, "while": entry.while_doing, "error": entry.error}
+            for entry in broken
+        ],
+        "sets": [one.to_json() for one in material.sets],
+        "sections": {section.key: section.numbers for section in sections},
+        "left_out": [
+            {"section": entry.section, "model": entry.model, "reason": entry.reason}
+            for entry in left_out
+        ],
+        "provenance": provenance.to_json(),
+    }

@@ -19,20 +19,39 @@ from tertium.analysis import (
 from tertium.errors import TertiumError
 from tertium.explain import Focus, focus
 from tertium.heads import SeaverHead
-from tertium.models import ConditionalAverage, ConditionalScorer, Encoder, TripleGrader
-from tertium.report.models import Part
-from tertium.report.parts import LeftOut
-from tertium.report.sets import GradedSet
+from tertium.models import (
+    ConditionalAverage,
+    ConditionalScorer,
+    Encoder,
+    Ensemble,
+    PairScorer,
+    TripleGrader,
+)
+from tertium.models.static import StaticEncoder
+from tertium.models.towers import tower_encoders
+from tertium.report.data import GradedSet
+from tertium.report.page import LeftOut
 from tertium.training.vocabulary import read_vocabulary
-from tertium.types import TextTriple
+from tertium.types import Kind, TextTriple
 from tertium.views import AttentionDropout
 from tertium.views.attention_dropout import Aggregation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["VIEWED_TEXTS", "PartLook", "Reallocation", "look_at", "reallocations"]
+__all__ = [
+    "VIEWED_TEXTS",
+    "Model",
+    "Part",
+    "PartLook",
+    "Reallocation",
+    "encoders_of",
+    "look_at",
+    "parts_of",
+    "reallocations",
+]
 
+Model = Encoder | PairScorer | Ensemble | TripleGrader
 T = TypeVar("T")
 
 VIEWED_TEXTS = 64  # two views of all of them are one batch each
@@ -43,6 +62,14 @@ _TRIPLE: TextTriple = (
     "A man in a blue coat throws a stick in the park.",
     "the colour of the clothes",
 )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One transformer of a model."""
+
+    label: str
+    encoder: Encoder
 
 
 @dataclass
@@ -66,6 +93,22 @@ class Reallocation:
     label: str
     triple: TextTriple
     found: Focus
+
+
+def parts_of(model: Model, label: str) -> list[Part]:
+    """Every transformer of a model, with a name of its own; a static model has none."""
+    encoders = encoders_of(model)
+    found: list[Part] = []
+    for number, encoder in enumerate(encoders, 1):
+        own = label if len(encoders) == 1 else f"{label}, part {number}"
+        if isinstance(encoder, StaticEncoder):
+            continue
+        if encoder.kind is Kind.TWIN:
+            towers = zip(("tower I", "tower II"), tower_encoders(encoder), strict=True)
+            found += [Part(f"{own}, {name}", tower) for name, tower in towers]
+        else:
+            found.append(Part(own, encoder))
+    return found
 
 
 def look_at(
@@ -124,3 +167,14 @@ def _dropped(encoder: Encoder, sentence: str) -> dict[str, Augmented]:
         )
         for aggregation in Aggregation
     }
+
+
+def encoders_of(model: Model) -> list[Encoder]:
+    """All encoders that read a text."""
+    if isinstance(model, Encoder):
+        return [model]
+    if isinstance(model, Ensemble):
+        return [member.encoder for member in model.members]
+    if isinstance(model, ConditionalAverage):
+        return [scorer.encoder for scorer in model.scorers]
+    return [model.encoder]

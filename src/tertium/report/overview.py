@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from tertium.evaluation.provenance import Provenance
+from tertium.evaluation.report import Provenance
 from tertium.functional.cost import efficiency
-from tertium.report.parts import Block, Broken, Drawn, LeftOut, Note, Section, Table
-from tertium.report.sets import GradedSet
-from tertium.report.study import Study
+from tertium.report.data import GradedSet
+from tertium.report.model_report import ModelReport
+from tertium.report.page import Block, Broken, Drawn, LeftOut, Note, Section, Table
 
 __all__ = ["broken_section", "left_out_section", "made_section", "models_section"]
 
@@ -25,18 +25,18 @@ _TITLES = {
 }
 
 
-def models_section(studies: Sequence[Study], scores: Mapping[str, float]) -> Section:
+def models_section(reports: Sequence[ModelReport], scores: Mapping[str, float]) -> Section:
     """What the models are and what they cost."""
     rows = []
-    for study in studies:
-        facts = study.facts
+    for report in reports:
+        facts = report.facts
         cost = "" if facts.macs is None else f"{facts.macs / 1e9:.2f}"
-        score = scores.get(study.label)
+        score = scores.get(report.label)
         per = "" if score is None or not facts.macs else f"{efficiency(score, facts.macs):.0f}"
         low, high = facts.scale
         rows.append(
             [
-                study.label,
+                report.label,
                 facts.kind,
                 facts.pooling or "",
                 "" if facts.dimension is None else str(facts.dimension),
@@ -56,21 +56,21 @@ def models_section(studies: Sequence[Study], scores: Mapping[str, float]) -> Sec
         prose=frozenset({1, 2}),
     )
     trained = [
-        [study.label, "; ".join(study.facts.training_data)]
-        for study in studies
-        if study.facts.training_data
+        [report.label, "; ".join(report.facts.training_data)]
+        for report in reports
+        if report.facts.training_data
     ]
     blocks: list[Block] = [table]
     if trained:
         caption = "Data that the models' cards list."
         blocks.append(Table(caption, ["model", "data"], trained, prose=frozenset({1})))
     numbers = {
-        study.label: {
-            "backbones": study.facts.backbones,
-            "parameters": study.facts.parameters,
-            "macs": study.facts.macs,
+        report.label: {
+            "backbones": report.facts.backbones,
+            "parameters": report.facts.parameters,
+            "macs": report.facts.macs,
         }
-        for study in studies
+        for report in reports
     }
     lead = "What is compared on this page, and what it costs to run."
     return Section("models", "Models", lead, tuple(blocks), numbers)
@@ -100,7 +100,7 @@ def left_out_section(left_out: Sequence[LeftOut]) -> Section | None:
 
 
 def made_section(
-    studies: Sequence[Study],
+    reports: Sequence[ModelReport],
     sets: Sequence[GradedSet],
     drawn: Sequence[Drawn],
     provenance: Provenance,
@@ -123,7 +123,7 @@ def made_section(
         Table(
             "The models.",
             ["model", "loaded from", "seconds", "sha256 of the weights"],
-            [[s.label, s.name, f"{s.seconds:.1f}", s.facts.sha256] for s in studies],
+            [[s.label, s.name, f"{s.seconds:.1f}", s.facts.sha256] for s in reports],
             prose=frozenset({1, 3}),
         ),
     ]

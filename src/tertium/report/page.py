@@ -1,25 +1,145 @@
-"""Sections to one page that needs nothing from elsewhere."""
+"""A page made of sections, and the folder that holds it with its figures and numbers."""
 
 import io
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup, escape
 
-from tertium.report.parts import Drawn, Section
+from tertium.errors import TertiumError
+from tertium.files import atomic_folder, check_new_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["inline_svg", "render", "save_figure"]
+__all__ = [
+    "NUMBERS",
+    "PAGE",
+    "Block",
+    "Broken",
+    "Drawn",
+    "LeftOut",
+    "Note",
+    "Section",
+    "Table",
+    "clear_figures",
+    "earlier_figures",
+    "inline_svg",
+    "render",
+    "rounded",
+    "save_figure",
+    "write_report",
+]
+
+PAGE = "index.html"
+NUMBERS = "report.json"
 
 _HERE = Path(__file__).parent
 _MANY = 200  # marks; beyond that a picture of them is smaller than their outlines
 _DPI = 150
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture.
+
+    Attributes:
+        name: of its files.
+        figure: what matplotlib drew.
+        title: in a few words.
+        caption: what to read from it.
+        alt: what it shows, for those who do not see it.
+        function: that drew it.
+        paper: the figure it is the counterpart of, if there is one.
+    """
+
+    name: str
+    figure: "Figure"
+    title: str
+    caption: str
+    alt: str
+    function: str
+    paper: str = ""
+    kind: str = "figure"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text; the first cell of a row names it.
+
+    Attributes:
+        caption: what the table holds.
+        header: names of the columns.
+        rows: cells.
+        prose: numbers of the columns that hold text and not figures.
+        folded: shown when asked for.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    prose: frozenset[int] = frozenset()
+    folded: bool = False
+    kind: str = "table"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence or two."""
+
+    text: str
+    kind: str = "note"
+
+
+Block = Drawn | Table | Note
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        key: its place in links and in the JSON document.
+        title: its heading.
+        lead: what it is about.
+        blocks: in order.
+        numbers: what the pictures show, as plain values.
+    """
+
+    key: str
+    title: str
+    lead: str
+    blocks: tuple[Block, ...]
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Why something is not on the page."""
+
+    section: str
+    model: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A model that could not be loaded, or failed while it was measured or looked at."""
+
+    model: str
+    while_doing: str
+    error: str
+
+
+def rounded(values: Sequence[float]) -> list[float]:
+    """As the page's numbers are written."""
+    return [round(value, 5) for value in values]
 
 
 def save_figure(drawn: Drawn, folder: Path) -> str:
@@ -91,3 +211,52 @@ def _flatten(figure: "Figure") -> None:
                 np.size(collection.get_offsets()) // 2, 0 if values is None else values.size
             )
             collection.set_rasterized(marks > _MANY)
+
+
+def write_report(
+    output: Path,
+    sections: Sequence[Section],
+    drawn: Sequence[Drawn],
+    numbers: dict[str, Any],
+    *,
+    labels: Sequence[str],
+    broken: Sequence[Broken],
+) -> None:
+    """Draw the figures and write everything; the page itself takes its place last."""
+    shown = ", ".join(labels)
+    failed = ", ".join(dict.fromkeys(entry.model for entry in broken))
+    with atomic_folder(output, last=PAGE) as temporary:
+        pictures = {entry.name: save_figure(entry, temporary / "figures") for entry in drawn}
+        page = render(
+            sections,
+            pictures,
+            title=f"How alike? {shown}" if len(labels) <= 3 else f"How alike? {len(labels)} models",
+            subtitle=f"A report on {shown}, {numbers['provenance']['date'][:10]}.",
+            warning=f"Not all went well: see “What failed” for {failed}." if broken else None,
+        )
+        (temporary / PAGE).write_text(page, encoding="utf-8")
+        text = json.dumps(numbers, ensure_ascii=False, allow_nan=False, indent=1)
+        (temporary / NUMBERS).write_text(text + "\n", encoding="utf-8")
+
+
+def earlier_figures(output: Path) -> set[str]:
+    """Files of an earlier report in the same place; anything else there is not ours to touch."""
+    record = output / NUMBERS
+    if not record.is_file():
+        check_new_folder(output)
+        return set()
+    try:
+        files = json.loads(record.read_text(encoding="utf-8"))["files"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise TertiumError(
+            f"{record} is not of a report. Name another folder, or remove it."
+        ) from error
+    return {str(file) for file in files if str(file).startswith("figures/")}
+
+
+def clear_figures(output: Path, stale: set[str]) -> None:
+    """Figures that the new report does not have."""
+    for file in stale:
+        path = output / file
+        if path.parent == output / "figures":
+            path.unlink(missing_ok=True)

@@ -1,104 +1,106 @@
-"""Correlations with intervals, and every two models compared on the same resamples."""
+"""How good the models are, and which of them is better."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tertium.analysis import interval_figure
+from tertium.analysis.grades import Estimate
 from tertium.data.overlap import pair_key
 from tertium.evaluation.metrics import (
+    Agreement,
+    agreement,
     bootstrap_counts,
-    bootstrap_spearman,
-    pearson,
-    spearman,
-    two_sided_p,
+    holm,
+    interval,
+    mean_of_all,
+    paired_difference,
 )
-from tertium.evaluation.tasks.base import defined, hundred, interval
 from tertium.evaluation.tasks.csts import clustered_counts
-from tertium.report.sets import GradedSet
-from tertium.report.study import Reading, Study
+from tertium.report.data import GradedSet
+from tertium.report.model_report import ModelReport
+from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table
 
-__all__ = ["AVERAGE", "Figures", "adjusted", "differences", "measure"]
+__all__ = ["AVERAGE", "Figures", "differences", "measure", "results_section"]
 
 AVERAGE = "average"  # over all sets without conditions
 
-
-@dataclass(frozen=True)
-class Figures:
-    """One reading on one set, or on all: times 100, None where undefined.
-
-    Attributes:
-        reading: its name.
-        place: the set, or ``average``.
-        spearman: rank correlation with the grades.
-        pearson: correlation with the grades; None for the average.
-        interval: 95 % of the bootstrap samples.
-        pairs: how many.
-        clean: rank correlation without the pairs that the model's card lists, if it lists any.
-        seen: how many pairs those are.
-        samples: of the bootstrap.
-    """
-
-    reading: str
-    place: str
-    spearman: float | None
-    pearson: float | None
-    interval: list[float] | None
-    pairs: int
-    clean: float | None
-    seen: int | None
-    samples: NDArray[np.float64]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "spearman": self.spearman,
-            "pearson": self.pearson,
-            "interval": self.interval,
-            "pairs": self.pairs,
-            "leak_free": None if self.seen is None else {"spearman": self.clean, "seen": self.seen},
-        }
+Figures = dict[str, dict[str, Agreement]]  # by set or AVERAGE, then by the name of a scoring
 
 
 def measure(
-    studies: Sequence[Study], sets: Sequence[GradedSet], *, resamples: int, seed: int
-) -> dict[str, list[Figures]]:
-    """Figures by set, each with one entry per reading; ``average`` is over sets without conditions.
+    reports: Sequence[ModelReport], sets: Sequence[GradedSet], *, resamples: int, seed: int
+) -> Figures:
+    """How all scorings agree with the grades of each set; the average is over plain pairs.
 
-    All readings see the same resamples of a set, so that their differences are paired.
+    All scorings see the same resamples of a set, so that their differences are paired.
     """
-    found: dict[str, list[Figures]] = {}
+    found: Figures = {}
     for one in sets:
         counts = _counts(one, resamples=resamples, seed=seed)
-        found[one.name] = [
-            _figures(reading, one, study.seen.get(one.name), counts)
-            for study in studies
-            for reading in study.readings
-            if one.name in reading.values
-        ]
-    plain = [one.name for one in sets if one.conditions is None]
+        found[one.name] = {
+            scoring.name: agreement(
+                one.gold,
+                scoring.values[one.name],
+                counts=counts,
+                seen=report.seen.get(one.name),
+            )
+            for report in reports
+            for scoring in report.scorings
+            if one.name in scoring.values
+        }
+    plain = [found[one.name] for one in sets if one.conditions is None]
     if len(plain) > 1:
-        by_reading = list(zip(*(found[name] for name in plain), strict=True))
-        found = {AVERAGE: [_average(entries) for entries in by_reading], **found}
+        names = plain[0]
+        found = {AVERAGE: {name: _average([p[name] for p in plain]) for name in names}, **found}
     return found
 
 
-def adjusted(values: Sequence[float]) -> list[float]:
-    """Holm's p-values: several questions are asked at once.
+def differences(entries: Mapping[str, Agreement]) -> list[dict[str, Any]]:
+    """Every two scorings with a figure, on the same resamples; p by Holm over the pairs."""
+    found = []
+    known = [(name, entry) for name, entry in entries.items() if entry.spearman is not None]
+    for (one, first), (two, second) in itertools.combinations(known, 2):
+        assert first.samples is not None and second.samples is not None
+        gap = ((first.spearman or 0.0) - (second.spearman or 0.0)) / 100
+        compared = paired_difference(gap, first.samples - second.samples)
+        found.append({"models": [one, two], **compared})
+    honest = holm([1.0 if entry["p_value"] is None else entry["p_value"] for entry in found])
+    return [{**entry, "p_holm": p} for entry, p in zip(found, honest, strict=True)]
 
-    >>> adjusted([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(values)), key=lambda at: values[at])
-    found = [0.0] * len(values)
-    highest = 0.0
-    for rank, at in enumerate(order):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[at]))
-        found[at] = highest
-    return found
+
+def results_section(
+    figures: Figures, sets: Sequence[GradedSet]
+) -> tuple[Section | None, list[LeftOut]]:
+    """Tables and a picture of all correlations."""
+    if not any(figures.values()):
+        reason = "no graded pairs: give --pairs FILE, or --data FOLDER with benchmark sets."
+        return None, [LeftOut("results", None, reason)]
+    found = {place: differences(entries) for place, entries in figures.items()}
+    blocks: list[Block] = [_table(figures), *_picture(figures)]
+    if any(found.values()):
+        blocks += _comparisons(found)
+    drawn = [one for one in sets if len(one.gold) < one.whole]
+    if drawn:
+        names = ", ".join(f"{one.name} ({len(one.gold):,} of {one.whole:,})" for one in drawn)
+        text = f"Drawn pairs only: {names}. These figures do not compare with published ones."
+        blocks.append(Note(text))
+    lead = (
+        "Spearman's rank correlation of a model's cosine or score with the grades of people, times "
+        "100, over all pairs of a set together. The interval holds 95 % of bootstrap samples of "
+        "the pairs: another sample of pairs as large would mostly land inside it."
+    )
+    numbers = {
+        "figures": {
+            place: {name: _plain(entry) for name, entry in entries.items()}
+            for place, entries in figures.items()
+        },
+        "differences": found,
+    }
+    return Section("results", "Results", lead, tuple(blocks), numbers), []
 
 
 def _counts(one: GradedSet, *, resamples: int, seed: int) -> NDArray[np.int32]:
@@ -108,64 +110,124 @@ def _counts(one: GradedSet, *, resamples: int, seed: int) -> NDArray[np.int32]:
     return clustered_counts(groups, resamples=resamples, seed=seed)[0]
 
 
-def _figures(
-    reading: Reading,
-    one: GradedSet,
-    seen: NDArray[np.bool_] | None,
-    counts: NDArray[np.int32],
-) -> Figures:
-    values = reading.values[one.name]
-    samples = bootstrap_spearman(one.gold, values, counts)
-    return Figures(
-        reading=reading.name,
-        place=one.name,
-        spearman=hundred(spearman(one.gold, values)),
-        pearson=hundred(pearson(one.gold, values)),
-        interval=interval(samples),
-        pairs=len(values),
-        clean=None if seen is None else hundred(spearman(one.gold[~seen], values[~seen])),
-        seen=None if seen is None else int(seen.sum()),
-        samples=samples,
-    )
-
-
-def _average(entries: Sequence[Figures]) -> Figures:
+def _average(entries: Sequence[Agreement]) -> Agreement:
+    """The mean of correlations over sets, with the interval of that mean."""
     samples = np.mean([entry.samples for entry in entries], axis=0)
-    cards = [entry.seen for entry in entries if entry.seen is not None]
-    return Figures(
-        reading=entries[0].reading,
-        place=AVERAGE,
-        spearman=_mean([entry.spearman for entry in entries]),
+    cards = [entry.leak_free for entry in entries if entry.leak_free is not None]
+    return Agreement(
+        spearman=mean_of_all([entry.spearman for entry in entries]),
         pearson=None,
-        interval=interval(samples),
         pairs=sum(entry.pairs for entry in entries),
-        clean=_mean([entry.clean for entry in entries]) if cards else None,
-        seen=sum(cards) if cards else None,
+        interval=interval(samples),
+        leak_free=None
+        if not cards
+        else {
+            "spearman": mean_of_all([card["spearman"] for card in cards]),
+            "pairs": sum(card["pairs"] for card in cards),
+            "removed": sum(card["removed"] for card in cards),
+        },
         samples=samples,
     )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
+def _plain(entry: Agreement) -> dict[str, Any]:
+    clean = entry.leak_free
+    return {
+        "spearman": entry.spearman,
+        "pearson": entry.pearson,
+        "interval": entry.interval,
+        "pairs": entry.pairs,
+        "leak_free": clean and {"spearman": clean["spearman"], "seen": clean["removed"]},
+    }
 
 
-def differences(entries: Sequence[Figures]) -> list[dict[str, Any]]:
-    """Every two readings with a figure, on the same resamples; p by Holm over the pairs."""
-    couples = [
-        (one, two)
-        for one, two in itertools.combinations(entries, 2)
-        if one.spearman is not None and two.spearman is not None
-    ]
-    raw = [two_sided_p(one.samples - two.samples) for one, two in couples]
-    known = [1.0 if np.isnan(p) else p for p in raw]
-    return [
-        {
-            "models": [one.reading, two.reading],
-            "difference": (one.spearman or 0.0) - (two.spearman or 0.0),
-            "interval": interval(one.samples - two.samples),
-            "p_value": defined(p),
-            "p_holm": holm,
+def _table(figures: Figures) -> Table:
+    leaks = any(entry.leak_free for entries in figures.values() for entry in entries.values())
+    header = ["set", "model", "pairs", "Spearman", "95 % interval", "Pearson"]
+    header += ["without seen pairs", "seen"] if leaks else []
+    rows = []
+    for place, entries in figures.items():
+        for name, entry in entries.items():
+            row = [place, name, f"{entry.pairs:,}", _number(entry.spearman)]
+            row += [_range(entry.interval), _number(entry.pearson) if place != AVERAGE else ""]
+            if leaks:
+                clean = entry.leak_free
+                row += (
+                    ["", ""]
+                    if clean is None
+                    else [_number(clean["spearman"]), f"{clean['removed']:,}"]
+                )
+            rows.append(row)
+    caption = "Correlation with people's grades, by set and model."
+    if leaks:
+        caption += (
+            " “Seen” counts pairs of the training and selection data that a model's card lists."
+        )
+    return Table(caption, header, rows, prose=frozenset({1}))
+
+
+def _picture(figures: Figures) -> list[Block]:
+    estimates: dict[str, dict[str, Estimate]] = {}
+    for place, entries in figures.items():
+        row: dict[str, Estimate] = {
+            name: (entry.spearman, entry.interval and (entry.interval[0], entry.interval[1]))
+            for name, entry in entries.items()
+            if entry.spearman is not None
         }
-        for (one, two), p, holm in zip(couples, raw, adjusted(known), strict=True)
+        if row:
+            estimates[place] = row
+    if not estimates:
+        return []
+    drawn = Drawn(
+        name="results",
+        figure=interval_figure(estimates),
+        title="Correlations with their intervals",
+        caption=(
+            "A point is a model's correlation on a set, the line its 95 % interval. Overlapping "
+            "lines do not yet mean that two models are alike, for they are measured on the same "
+            "pairs: the tables of differences say that."
+        ),
+        alt=f"Points with intervals, a row for each of {len(estimates)} sets.",
+        function="interval_figure",
+    )
+    return [drawn]
+
+
+def _comparisons(found: dict[str, list[dict[str, Any]]]) -> list[Block]:
+    first, *others = found
+    header = ["set", "models", "difference", "95 % interval", "p", "p, Holm"]
+    head = _difference_rows(first, found[first])
+    blocks: list[Block] = [
+        Note(
+            "A difference is tested on the same bootstrap samples for both models. Where several "
+            "pairs of models are compared, read Holm's p: it stays honest about asking often."
+        ),
+        Table(f"Differences between models, {first}.", header, head, prose=frozenset({1})),
     ]
+    rest = [row for place in others for row in _difference_rows(place, found[place])]
+    if rest:
+        caption = "Differences between models, set by set."
+        blocks.append(Table(caption, header, rest, prose=frozenset({1}), folded=True))
+    return blocks
+
+
+def _difference_rows(place: str, entries: Sequence[dict[str, Any]]) -> list[list[str]]:
+    return [
+        [
+            place,
+            f"{entry['models'][0]} against {entry['models'][1]}",
+            f"{entry['difference']:+z.2f}",
+            _range(entry["interval"]),
+            "" if entry["p_value"] is None else f"{entry['p_value']:.3f}",
+            f"{entry['p_holm']:.3f}",
+        ]
+        for entry in entries
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"
+
+
+def _range(bounds: Sequence[float] | None) -> str:
+    return "" if bounds is None else f"{bounds[0]:.2f} to {bounds[1]:.2f}"

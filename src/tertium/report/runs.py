@@ -1,17 +1,23 @@
-"""Folders of training runs, sweeps and low-shot studies."""
+"""Folders of training runs, sweeps and low-shot reports, and the section about them."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
+from tertium.analysis import low_shot_curves, low_shot_gains, training_curves, variant_figure
+from tertium.analysis.curves import TRACED
 from tertium.errors import TertiumError
+from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table
 
-__all__ = ["Log", "Runs", "read_runs"]
+__all__ = ["Log", "Runs", "read_runs", "runs_section"]
+
 
 _SEED = re.compile(r"-seed\d+$")
+
 
 Log = list[dict[str, float]]
 
@@ -84,3 +90,148 @@ def _json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise TertiumError(f"{path} is not JSON: {error}. Run it again.") from error
+
+
+_CURVES = 7  # more lines than colours cannot be told apart
+
+
+def runs_section(found: Sequence[Runs]) -> tuple[Section | None, list[LeftOut]]:
+    """Low-shot curves, variants and training curves."""
+    if not found:
+        reason = "no runs were given (--runs DIR): no low-shot, sweep and training curves."
+        return None, [LeftOut("runs", None, reason)]
+    blocks: list[Block] = []
+    left_out: list[LeftOut] = []
+    for number, runs in enumerate(found, 1):
+        if runs.averages:
+            blocks += _low_shot(runs, number)
+        if len(runs.variants) > 1 or any(len(v) > 1 for v in runs.variants.values()):
+            blocks += _variants(runs, number)
+        logged = {name: log for name, log in runs.logs.items() if _traced(log)}
+        left_out += [
+            LeftOut("runs", None, f"{runs.name}: {name} is too short to have logged anything.")
+            for name in runs.logs
+            if name not in logged
+        ]
+        if logged:
+            blocks += _training(runs.name, logged, number)
+    if not blocks:
+        return None, left_out
+    numbers = {
+        runs.name: {
+            "low_shot": {
+                recipe: {str(size): values for size, values in by_size.items()}
+                for recipe, by_size in runs.averages.items()
+            },
+            "variants": runs.variants,
+            "logs": runs.logs,
+        }
+        for runs in found
+    }
+    lead = "What training did, in the folders that were named with --runs."
+    return Section("runs", "Runs", lead, tuple(blocks), numbers), left_out
+
+
+def _traced(log: Log) -> bool:
+    return any(key in entry and "step" in entry for entry in log for key in TRACED)
+
+
+def _low_shot(runs: Runs, number: int) -> list[Block]:
+    baseline = next(iter(runs.averages))
+    blocks: list[Block] = [
+        Drawn(
+            name=f"low-shot-{number}",
+            figure=low_shot_curves(runs.averages),
+            title=f"STS against the number of sentences, {runs.name}",
+            caption=(
+                "A line per recipe, the mean over seeds; the band is one standard deviation. All "
+                "runs take the same number of steps, so a line that rises gains from more "
+                "sentences, not from more training."
+            ),
+            alt=_told(runs.averages),
+            function="low_shot_curves",
+            paper="miCSE, Figures 2, 3 (left) and 7",
+        )
+    ]
+    if len(runs.averages) > 1:
+        blocks.append(
+            Drawn(
+                name=f"low-shot-gains-{number}",
+                figure=low_shot_gains(runs.averages, baseline=baseline),
+                title=f"What each recipe gains on {baseline}, {runs.name}",
+                caption=(
+                    f"Points above the dashed line: better than {baseline} with the same sentences "
+                    "and seed. The upright line spans all seeds; where it crosses the dashed one, "
+                    "a gain is not sure."
+                ),
+                alt=f"Lines of differences from {baseline}.",
+                function="low_shot_gains",
+                paper="miCSE, Figure 3 (right)",
+            )
+        )
+    return blocks
+
+
+def _variants(runs: Runs, number: int) -> list[Block]:
+    rows = [
+        [name, str(len(values)), f"{fmean(values):.2f}", _spread(values)]
+        for name, values in runs.variants.items()
+    ]
+    return [
+        Drawn(
+            name=f"variants-{number}",
+            figure=variant_figure(runs.variants),
+            title=f"Variants over seeds, {runs.name}",
+            caption=(
+                "A row per variant: light points are seeds, the dark one their mean with one "
+                "standard deviation. Variants whose bars overlap are not told apart by so many "
+                "seeds."
+            ),
+            alt="; ".join(f"{row[0]} {row[2]}" for row in rows) + ".",
+            function="variant_figure",
+            paper="JTCSE, Figure 6, and SEAVER, Figure 5",
+        ),
+        Table(
+            f"Variants of {runs.name}: Spearman, times 100.",
+            ["variant", "seeds", "mean", "standard deviation"],
+            rows,
+            folded=True,
+        ),
+    ]
+
+
+def _training(name: str, logs: Mapping[str, Log], number: int) -> list[Block]:
+    shown = dict(list(logs.items())[:_CURVES])
+    blocks: list[Block] = [
+        Drawn(
+            name=f"training-{number}",
+            figure=training_curves(shown),
+            title=f"Training, {name}",
+            caption=(
+                "Loss and measurements against the step. A selection score that falls while the "
+                "loss falls is over-fitting; uniformity near 0 or a falling effective rank is a "
+                "space that collapses."
+            ),
+            alt=f"Curves of {len(shown)} runs.",
+            function="training_curves",
+        )
+    ]
+    if len(logs) > _CURVES:
+        text = f"{name} has {len(logs)} logs; the first {_CURVES} are drawn."
+        blocks.append(Note(text))
+    return blocks
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{stdev(values):.2f}" if len(values) > 1 else ""
+
+
+def _told(averages: Mapping[str, Mapping[int, Sequence[float]]]) -> str:
+    return (
+        "; ".join(
+            f"{recipe}: "
+            + ", ".join(f"{fmean(values):.1f} at {size:,}" for size, values in by_size.items())
+            for recipe, by_size in averages.items()
+        )
+        + "."
+    )

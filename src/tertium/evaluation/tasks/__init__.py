@@ -2,8 +2,7 @@
 
 from tertium.evaluation.tasks.base import Outcome, Task
 from tertium.evaluation.tasks.csts import CstsTask
-from tertium.evaluation.tasks.geometry import GeometryTask
-from tertium.evaluation.tasks.sts import StsTask
+from tertium.evaluation.tasks.sts import GeometryTask, StsTask
 from tertium.evaluation.tasks.transfer import FoldTask, PairTask, SplitTask, TestTask
 
 __all__ = ["TASKS", "Outcome", "Task"]

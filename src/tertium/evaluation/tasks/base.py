@@ -1,32 +1,112 @@
-"""What every task is, and what it gives back."""
+"""What a task is given (the model, the data folder, the options) and what it gives back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.data.benchmarks import Loaded
-from tertium.evaluation.context import Context
+from tertium.data.benchmarks import Loaded, TextForm
+from tertium.data.overlap import pair_key
+from tertium.errors import TertiumError
 from tertium.evaluation.metrics import (
+    Agreement,
+    agreement,
     bootstrap_spearman,
-    percentile_interval,
+    cosines,
+    hundred,
+    paired_difference,
     spearman,
-    two_sided_p,
 )
+from tertium.types import Embedder, TripleScorer
 
 __all__ = [
+    "Context",
+    "EmbeddingCache",
+    "Measured",
     "Outcome",
     "Task",
     "against_baseline",
-    "compare_samples",
-    "defined",
-    "hundred",
-    "interval",
-    "leak_free",
+    "measure",
 ]
 
 Samples = NDArray[np.float64]
+
+
+class EmbeddingCache:
+    """A model whose every text is encoded once, however many tasks ask for it."""
+
+    def __init__(self, model: Embedder | TripleScorer, *, progress: bool | None = None) -> None:
+        self.model = model
+        self._progress = progress
+        self._rows: dict[str, NDArray[np.float32]] = {}
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row per text."""
+        model = self.embedder
+        new = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if new:
+            rows = model.encode(new, progress=self._progress)
+            if not np.isfinite(rows).all():
+                first = new[int(np.argmin(np.isfinite(rows).all(axis=1)))]
+                raise TertiumError(
+                    f"{model.name} gives a vector that is not finite for {first[:60]!r}."
+                )
+            self._rows.update(zip(new, rows, strict=True))
+        return np.stack([self._rows[text] for text in texts])
+
+    def cosines(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
+        """The cosine of the first two texts of each item."""
+        both = self.embed([item[side] for side in (0, 1) for item in items])
+        return cosines(both[: len(items)], both[len(items) :])
+
+    def similarities(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
+        """Scores of triples by a model that takes conditions; otherwise the sentences' cosines."""
+        if isinstance(self.model, Embedder) or len(items[0]) < 3:
+            return self.cosines(items)
+        triples = [(item[0], item[1], item[2]) for item in items]
+        return np.asarray(self.model.score(triples, progress=self._progress), dtype=np.float64)
+
+    @property
+    def embedder(self) -> Embedder:
+        """The model, which must give vectors."""
+        if not isinstance(self.model, Embedder):
+            raise TertiumError(
+                f"{self.model.name} compares sentences under a condition and gives no vectors. "
+                "Evaluate it with --suite csts."
+            )
+        return self.model
+
+
+@dataclass(frozen=True)
+class Context:
+    """Options of one evaluation.
+
+    Attributes:
+        cache: the model under test.
+        folder: benchmark folder, or None for the hub.
+        text: ``senteval`` (tokenised, what the papers use) or ``raw``.
+        resamples: bootstrap samples; 0 leaves intervals and tests out.
+        seed: for the bootstrap and for fold assignment.
+        excluded: keys of pairs that the leak-free figures leave out, or None for no such figures.
+        baseline: the model to test against, if any.
+    """
+
+    cache: EmbeddingCache
+    folder: Path | None = None
+    text: TextForm = "senteval"
+    resamples: int = 1000
+    seed: int = 0
+    excluded: frozenset[Any] | None = None
+    baseline: EmbeddingCache | None = None
+
+    @property
+    def pooling(self) -> str | None:
+        """The pooling of the model under test, as results name it."""
+        pooling = getattr(self.cache.model, "pooling", None)
+        return None if pooling is None else str(pooling)
 
 
 @dataclass(frozen=True)
@@ -62,63 +142,59 @@ class Task(Protocol):
         ...
 
 
-def defined(value: float) -> float | None:
-    """The value itself; None for NaN, which JSON does not know."""
-    return None if np.isnan(value) else float(value)
+@dataclass(frozen=True)
+class Measured:
+    """Scores of a task's items, and how they agree with the grades.
+
+    Attributes:
+        predicted: a score per item.
+        agreement: with the grades.
+        entries: ``baseline`` and ``leak_free`` of the task's values, where they were asked for.
+        differences: of the correlation from the baseline's, in the same bootstrap samples.
+    """
+
+    predicted: Samples
+    agreement: Agreement
+    entries: dict[str, Any]
+    differences: Samples | None
 
 
-def hundred(value: float) -> float | None:
-    """A correlation or accuracy times 100; None for NaN, which JSON does not know."""
-    return defined(100.0 * value)
+def measure(
+    context: Context,
+    items: Sequence[tuple[str, ...]],
+    gold: NDArray[np.float64],
+    counts: NDArray[np.int32] | None,
+) -> Measured:
+    """Score pairs or triples, with the baseline too if there is one.
 
-
-def interval(samples: Samples) -> list[float] | None:
-    """The 95 % interval of bootstrap samples, times 100."""
-    bounds = percentile_interval(samples)
-    return None if bounds is None else [100 * bounds[0], 100 * bounds[1]]
-
-
-def compare_samples(name: str, value: float, difference: float, samples: Samples) -> dict[str, Any]:
-    """The ``baseline`` entry beside a figure."""
-    return {
-        "model": name,
-        "value": hundred(value),
-        "difference": hundred(difference),
-        "interval": interval(samples),
-        "p_value": defined(two_sided_p(samples)),
-    }
+    Args:
+        context: the models, and the pairs that leak-free figures leave out.
+        items: two sentences each, and a condition if there is one.
+        gold: grades by people.
+        counts: bootstrap samples, or None for no intervals and no baseline.
+    """
+    predicted = context.cache.similarities(items)
+    seen = None
+    if context.excluded is not None:
+        seen = np.array([pair_key(item[0], item[1]) in context.excluded for item in items])
+    found = agreement(gold, predicted, counts=counts, seen=seen)
+    entries: dict[str, Any] = {}
+    differences = None
+    if context.baseline is not None and counts is not None and found.samples is not None:
+        other = context.baseline.similarities(items)
+        score = spearman(gold, other)
+        differences = found.samples - bootstrap_spearman(gold, other, counts)
+        entries["baseline"] = against_baseline(
+            context.baseline, score, spearman(gold, predicted) - score, differences
+        )
+    if found.leak_free is not None:
+        entries["leak_free"] = found.leak_free
+    return Measured(predicted, found, entries, differences)
 
 
 def against_baseline(
-    name: str,
-    gold: NDArray[np.float64],
-    predicted: NDArray[np.float64],
-    other: NDArray[np.float64],
-    samples: Samples,
-    counts: NDArray[np.int32],
-) -> tuple[dict[str, Any], Samples]:
-    """The ``baseline`` entry of a correlation, and the differences on the same resamples.
-
-    Args:
-        name: of the baseline.
-        gold: what people say.
-        predicted: what the model says.
-        other: what the baseline says.
-        samples: the model's correlations on the resamples.
-        counts: the resamples.
-    """
-    differences = samples - bootstrap_spearman(gold, other, counts)
-    score = spearman(gold, other)
-    entry = compare_samples(name, score, spearman(gold, predicted) - score, differences)
-    return entry, differences
-
-
-def leak_free(
-    gold: NDArray[np.float64], predicted: NDArray[np.float64], kept: NDArray[np.bool_]
+    baseline: EmbeddingCache, value: float, difference: float, samples: Samples
 ) -> dict[str, Any]:
-    """The ``leak_free`` entry: the correlation over the pairs that are left."""
-    return {
-        "spearman": hundred(spearman(gold[kept], predicted[kept])),
-        "pairs": int(kept.sum()),
-        "removed": int((~kept).sum()),
-    }
+    """The ``baseline`` entry beside a figure."""
+    name = baseline.model.name
+    return {"model": name, "value": hundred(value), **paired_difference(difference, samples)}

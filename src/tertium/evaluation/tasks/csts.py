@@ -1,40 +1,142 @@
 """Conditional similarity: C-STS, whose every sentence pair stands there under two conditions."""
 
-from collections.abc import Sequence
+import itertools
+import json
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tertium.data import benchmarks
 from tertium.data.overlap import pair_key
 from tertium.data.rows import ConditionalPair
 from tertium.errors import TertiumError
-from tertium.evaluation.conditions import condition_sensitivity, condition_type
-from tertium.evaluation.context import Context
 from tertium.evaluation.metrics import (
     bootstrap_counts,
     bootstrap_pearson,
-    bootstrap_spearman,
-    pearson,
-    spearman,
-)
-from tertium.evaluation.tasks.base import (
-    Outcome,
-    against_baseline,
     defined,
     hundred,
     interval,
-    leak_free,
+    pearson,
+    spearman,
 )
+from tertium.evaluation.tasks.base import Context, EmbeddingCache, Measured, Outcome, measure
+from tertium.files import atomic_path
+from tertium.types import Embedder, TripleScorer
 
-__all__ = ["CstsTask", "clustered_counts"]
+__all__ = [
+    "CONDITION_TYPES",
+    "OTHER",
+    "CstsTask",
+    "Sensitivity",
+    "clustered_counts",
+    "condition_sensitivity",
+    "condition_type",
+    "write_predictions",
+]
 
 _PROTOCOL = (
     "Spearman of score and label over all triples; intervals by resampling sentence pairs with all "
     "their conditions"
 )
+
+OTHER = "other"
+
+# Words that tell what a condition asks for. The first type with a word of the condition is its
+# type: attributes stand before things, since "the color of the dog" asks for a color.
+CONDITION_TYPES: dict[str, frozenset[str]] = {
+    name: frozenset(words.split())
+    for name, words in {
+        "number": "number numbers amount quantity count many",
+        "color": "color colors colour colours",
+        "gender and age": "gender genders sex age ages",
+        "presence": "presence absence",
+        "clothing": "clothing clothes outfit attire dress shirt wear wears wearing worn",
+        "action": "action actions activity activities motion movement speed doing posture "
+        "performed played playing",
+        "place": "place places location setting position room where surface ground terrain "
+        "landscape environment weather elevation kitchen bathroom",
+        "sport and play": "sport sports game games hobby instrument player players toy",
+        "animal": "animal animals dog dogs cat cats species bird birds horse horses",
+        "food": "food foods dish dishes meal meals fruit fruits plate",
+        "vehicle": "vehicle vehicles transportation train bus car boat bike",
+        "person": "person persons people man men woman women child children boy girl occupation "
+        "profession rider riders",
+        "object": "object objects item items thing things product device equipment furniture "
+        "material",
+    }.items()
+}
+
+
+def condition_type(condition: str) -> str:
+    """The key of ``CONDITION_TYPES`` whose words the condition has, else ``OTHER``.
+
+    >>> condition_type("The color of the dog."), condition_type("The kind of dog.")
+    ('color', 'animal')
+    """
+    words = set(re.findall(r"[a-z]+", condition.lower()))
+    return next((name for name, known in CONDITION_TYPES.items() if known & words), OTHER)
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How a model's score moves when only the condition changes.
+
+    With ``p`` the difference of two scores of the same sentences under two conditions and ``g``
+    that of the labels:
+
+    Attributes:
+        movement: mean |p| over mean |g|, each in standard deviations of all scores and all labels:
+            0 for a model that is blind to conditions, 1 for one that moves as much as the labels.
+        agreement: Σ p·g / √(Σ p² · Σ g²), from -1 to 1; NaN for a model that never moves.
+        direction: share of the differences with p and g of one sign, where the labels differ; no
+            movement counts half, so that a blind model has 0.5.
+        pairs: how many differences there are.
+    """
+
+    movement: float
+    agreement: float
+    direction: float
+    pairs: int
+
+
+def condition_sensitivity(
+    gold: ArrayLike, predicted: ArrayLike, groups: Sequence[Hashable]
+) -> Sensitivity:
+    """Compare rows of the same group, which are the same sentences under other conditions.
+
+    Which of two conditions stands first does not matter, nor does the scale of the scores.
+    """
+    labels, scores = np.asarray(gold, dtype=float), np.asarray(predicted, dtype=float)
+    rows: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for at, group in enumerate(groups):
+        rows[group].append(at)
+    couples = [couple for members in rows.values() for couple in itertools.combinations(members, 2)]
+    if not couples:
+        return Sensitivity(np.nan, np.nan, np.nan, 0)
+    first, second = np.array(couples).T
+    g, p = labels[first] - labels[second], scores[first] - scores[second]
+    differ = g != 0
+    signs = np.sign(g[differ]) * np.sign(p[differ])
+    return Sensitivity(
+        movement=_ratio(_spread(p, scores), _spread(g, labels)),
+        agreement=_ratio(float(p @ g), float(np.sqrt((p @ p) * (g @ g)))),
+        direction=float((signs + 1).mean() / 2) if differ.any() else float("nan"),
+        pairs=len(couples),
+    )
+
+
+def _spread(differences: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    return _ratio(float(np.abs(differences).mean()), float(values.std()))
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0 else float("nan")
 
 
 def clustered_counts(
@@ -65,25 +167,13 @@ class CstsTask:
         rows: tuple[ConditionalPair, ...] = data.rows
         triples = [(row.sentence1, row.sentence2, row.condition) for row in rows]
         gold = _labels(rows, self.split)
-        predicted = context.memory.similarities(triples)
         groups = [pair_key(first, second) for first, second, _ in triples]
-        values = _values(rows, gold, predicted, groups)
-        samples = differences = None
+        counts = None
         if context.resamples:
             counts, _ = clustered_counts(groups, resamples=context.resamples, seed=context.seed)
-            samples = bootstrap_spearman(gold, predicted, counts)
-            values["interval"] = interval(samples)
-            values["pearson_interval"] = interval(bootstrap_pearson(gold, predicted, counts))
-            if context.baseline is not None:
-                other = context.baseline.similarities(triples)
-                name = context.baseline.model.name
-                values["baseline"], differences = against_baseline(
-                    name, gold, predicted, other, samples, counts
-                )
-        if context.excluded is not None:
-            kept = np.array([group not in context.excluded for group in groups])
-            values["leak_free"] = leak_free(gold, predicted, kept)
-        return Outcome(values, _PROTOCOL, data, samples, differences)
+        found = measure(context, triples, gold, counts)
+        values = _values(rows, gold, found, groups, counts) | found.entries
+        return Outcome(values, _PROTOCOL, data, found.agreement.samples, found.differences)
 
 
 def _labels(rows: Sequence[ConditionalPair], split: str) -> NDArray[np.float64]:
@@ -96,19 +186,23 @@ def _labels(rows: Sequence[ConditionalPair], split: str) -> NDArray[np.float64]:
 def _values(
     rows: Sequence[ConditionalPair],
     gold: NDArray[np.float64],
-    predicted: NDArray[np.float64],
+    found: Measured,
     groups: Sequence[Any],
+    counts: NDArray[np.int32] | None,
 ) -> dict[str, Any]:
+    predicted = found.predicted
     moved = condition_sensitivity(gold, predicted, groups)
     types = np.array([condition_type(row.condition) for row in rows])
     names, sizes = np.unique(types, return_counts=True)
     return {
-        "spearman": hundred(spearman(gold, predicted)),
-        "pearson": hundred(pearson(gold, predicted)),
-        "pairs": len(gold),
+        "spearman": found.agreement.spearman,
+        "pearson": found.agreement.pearson,
+        "pairs": found.agreement.pairs,
         "sentence_pairs": len(set(groups)),
-        "interval": None,
-        "pearson_interval": None,
+        "interval": found.agreement.interval,
+        "pearson_interval": None
+        if counts is None
+        else interval(bootstrap_pearson(gold, predicted, counts)),
         "sensitivity": {
             "movement": defined(moved.movement),
             "agreement": hundred(moved.agreement),
@@ -125,3 +219,30 @@ def _values(
             if (own := types == names[at]).any()
         },
     }
+
+
+def write_predictions(
+    model: Embedder | TripleScorer, path: Path, *, folder: Path | None, progress: bool | None = None
+) -> int:
+    """Score C-STS's test part into ``{"0": 1.0, "1": 3.2, …}`` and return how many there are.
+
+    Keys are the rows' places in the file, from 0. A model without conditions gives the sentences'
+    cosine, moved to the labels' scale: 1 for a cosine of 0 or less, 5 for a cosine of 1.
+
+    Args:
+        model: scores triples, or encodes texts.
+        path: a ``.json`` file.
+        folder: benchmark folder.
+        progress: False for no progress on standard error.
+    """
+    if path.suffix.lower() != ".json":
+        raise TertiumError(f"{path}: predictions go to a .json file.")
+    data = benchmarks.load("C-STS", split="test", folder=folder)
+    triples = [(row.sentence1, row.sentence2, row.condition) for row in data.rows]
+    found = EmbeddingCache(model, progress=progress).similarities(triples)
+    if isinstance(model, Embedder):
+        found = 1 + 4 * found.clip(0, 1)
+    predictions = {str(at): round(float(score), 6) for at, score in enumerate(found)}
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(predictions) + "\n", encoding="utf-8")
+    return len(predictions)

@@ -1,4 +1,4 @@
-"""Semantic textual similarity in the "all" setting: one correlation over a year's pairs."""
+"""Similarity in the "all" setting, one correlation over a year's pairs, and the space's shape."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,20 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tertium.data import benchmarks
-from tertium.data.overlap import pair_key
-from tertium.evaluation.context import Context, Memory
-from tertium.evaluation.metrics import (
-    bootstrap_counts,
-    bootstrap_spearman,
-    cosines,
-    pearson,
-    spearman,
+from tertium.evaluation.metrics import bootstrap_counts, defined, hundred, pearson, spearman
+from tertium.evaluation.tasks.base import Context, Outcome, measure
+
+__all__ = ["GeometryTask", "StsTask", "space_geometry", "subset_correlations"]
+
+_STS_PROTOCOL = "Spearman of cosine and gold over all pairs together (SentEval 'all')"
+_GEOMETRY_PROTOCOL = (
+    "STS-B, L2-normalised embeddings: alignment over pairs with gold > 4; uniformity, anisotropy "
+    "and effective rank over all sentences of both sides, duplicates kept"
 )
-from tertium.evaluation.tasks.base import Outcome, against_baseline, hundred, interval, leak_free
-
-__all__ = ["StsTask", "subset_correlations"]
-
-_PROTOCOL = "Spearman of cosine and gold over all pairs together (SentEval 'all')"
 
 
 def subset_correlations(
@@ -64,47 +60,85 @@ class StsTask:
     def run(self, context: Context) -> Outcome:
         """Score all pairs of the test split."""
         data = benchmarks.load(self.name, split="test", folder=context.folder, text=context.text)
-        first = [row.sentence1 for row in data.rows]
-        second = [row.sentence2 for row in data.rows]
+        pairs = [(row.sentence1, row.sentence2) for row in data.rows]
         gold = np.array([row.score for row in data.rows])
-        predicted = _predict(context.memory, first, second)
-        values = _values([row.subset for row in data.rows], gold, predicted)
-        samples = differences = None
+        counts = None
         if context.resamples:
             counts = bootstrap_counts(len(gold), resamples=context.resamples, seed=context.seed)
-            samples = bootstrap_spearman(gold, predicted, counts)
-            values["interval"] = interval(samples)
-            if context.baseline is not None:
-                other = _predict(context.baseline, first, second)
-                name = context.baseline.model.name
-                values["baseline"], differences = against_baseline(
-                    name, gold, predicted, other, samples, counts
-                )
-        if context.excluded is not None:
-            keys = (pair_key(a, b) for a, b in zip(first, second, strict=True))
-            kept = np.array([key not in context.excluded for key in keys])
-            values["leak_free"] = leak_free(gold, predicted, kept)
-        return Outcome(values, _PROTOCOL, data, samples, differences)
+        found = measure(context, pairs, gold, counts)
+        values = {
+            "spearman": found.agreement.spearman,
+            "pearson": found.agreement.pearson,
+            "pairs": found.agreement.pairs,
+            "interval": found.agreement.interval,
+            **_by_subset([row.subset for row in data.rows], gold, found.predicted),
+            **found.entries,
+        }
+        return Outcome(values, _STS_PROTOCOL, data, found.agreement.samples, found.differences)
 
 
-def _predict(memory: Memory, first: list[str], second: list[str]) -> NDArray[np.float64]:
-    both = memory.embed([*first, *second])
-    return cosines(both[: len(first)], both[len(first) :])
-
-
-def _values(
+def _by_subset(
     subsets: list[str], gold: NDArray[np.float64], predicted: NDArray[np.float64]
 ) -> dict[str, Any]:
+    """Figures of each subset, and their two means; nothing where there is only one subset."""
     names = np.array(subsets)
     groups = {name: names == name for name in dict.fromkeys(subsets)}
+    if len(groups) == 1:
+        return {}
     found = subset_correlations({n: (gold[rows], predicted[rows]) for n, rows in groups.items()})
-    values: dict[str, Any] = {k: hundred(v) for k, v in found["all"].items()}
-    values |= {"pairs": len(gold), "interval": None}
-    if len(groups) > 1:
-        for summary in ("mean", "wmean"):
-            values[summary] = {key: hundred(value) for key, value in found[summary].items()}
-        values["subsets"] = {
+    return {
+        **{
+            summary: {key: hundred(value) for key, value in found[summary].items()}
+            for summary in ("mean", "wmean")
+        },
+        "subsets": {
             name: {k: v if k == "pairs" else hundred(v) for k, v in entry.items()}
             for name, entry in found["subsets"].items()
-        }
-    return values
+        },
+    }
+
+
+def space_geometry(
+    first: NDArray[np.float32], second: NDArray[np.float32], positive: NDArray[np.bool_]
+) -> dict[str, float]:
+    """Measures of the space that the embeddings of pairs span: Wang & Isola (2020) and others.
+
+    Args:
+        first: embeddings of one text of each pair.
+        second: embeddings of the other.
+        positive: pairs that mean the same, over which alignment is measured.
+    """
+    import torch
+
+    from tertium.functional import alignment, anisotropy, effective_rank, uniformity
+
+    u, v = torch.from_numpy(first).double(), torch.from_numpy(second).double()
+    close = torch.from_numpy(positive)
+    everything = torch.nn.functional.normalize(torch.cat([u, v]), dim=1)
+    return {
+        "alignment": float(alignment(u[close], v[close])),
+        "uniformity": float(uniformity(everything)),
+        "anisotropy": float(anisotropy(everything)),
+        "effective_rank": float(effective_rank(everything)),
+        "positives": int(positive.sum()),
+        "sentences": len(everything),
+    }
+
+
+@dataclass(frozen=True)
+class GeometryTask:
+    """Alignment, uniformity, anisotropy and effective rank, on STS-B."""
+
+    name: str
+    headline: str = "uniformity"
+
+    def run(self, context: Context) -> Outcome:
+        """Measure on the test split."""
+        data = benchmarks.load("STS-B", split="test", folder=context.folder, text=context.text)
+        first = context.cache.embed([row.sentence1 for row in data.rows])
+        second = context.cache.embed([row.sentence2 for row in data.rows])
+        found = space_geometry(first, second, np.array([row.score > 4 for row in data.rows]))
+        counted = {key: int(found.pop(key)) for key in ("positives", "sentences")}
+        measures = {key: defined(value) for key, value in found.items()}
+        values = {**measures, "dimension": context.cache.embedder.dimension, **counted}
+        return Outcome(values, _GEOMETRY_PROTOCOL, data)

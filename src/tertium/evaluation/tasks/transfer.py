@@ -13,9 +13,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from tertium.data import benchmarks
 from tertium.data.benchmarks import Loaded
-from tertium.evaluation.context import Context, Memory
-from tertium.evaluation.metrics import bootstrap_accuracy, bootstrap_counts
-from tertium.evaluation.tasks.base import Outcome, compare_samples, interval
+from tertium.evaluation.metrics import bootstrap_accuracy, bootstrap_counts, interval
+from tertium.evaluation.tasks.base import Context, EmbeddingCache, Outcome, against_baseline
 from tertium.progress import track
 
 __all__ = ["FoldTask", "PairTask", "SplitTask", "TestTask"]
@@ -51,7 +50,7 @@ class _TransferTask(ABC):
     def run(self, context: Context) -> Outcome:
         """Train the readout on the model's embeddings, and on the baseline's if there is one."""
         parts = self._load(context)
-        readout = self._read_out(context.memory, parts, context.seed)
+        readout = self._read_out(context.cache, parts, context.seed)
         values = self._values(readout)
         samples = differences = None
         if context.resamples:
@@ -64,8 +63,8 @@ class _TransferTask(ABC):
                 gap = readout.correct.astype(float) - other.correct
                 counts = bootstrap_counts(len(gap), resamples=context.resamples, seed=context.seed)
                 differences = counts @ gap / len(gap)
-                values["baseline"] = compare_samples(
-                    context.baseline.model.name, other.correct.mean(), gap.mean(), differences
+                values["baseline"] = against_baseline(
+                    context.baseline, other.correct.mean(), gap.mean(), differences
                 )
         return Outcome(values, self.protocol, parts[-1], samples, differences)
 
@@ -74,7 +73,7 @@ class _TransferTask(ABC):
         """The parts of the data that the protocol needs, the tested one last."""
 
     @abstractmethod
-    def _read_out(self, memory: Memory, parts: list[Loaded], seed: int) -> Readout:
+    def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
         """Train on some parts and predict the last."""
 
     def _values(self, readout: Readout) -> dict[str, Any]:
@@ -94,8 +93,8 @@ class FoldTask(_TransferTask):
     def _load(self, context: Context) -> list[Loaded]:
         return [benchmarks.load(self.name, split="all", folder=context.folder)]
 
-    def _read_out(self, memory: Memory, parts: list[Loaded], seed: int) -> Readout:
-        x, y = _features(memory, parts[0])
+    def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
+        x, y = _features(cache, parts[0])
         predicted = np.empty_like(y)
         folds = list(_folds(y, _OUTER, seed))
         for train, test in track(folds, label=self.name, unit="fold"):
@@ -114,8 +113,8 @@ class SplitTask(_TransferTask):
         splits = ("train", "dev", "test")
         return [benchmarks.load(self.name, split=s, folder=context.folder) for s in splits]
 
-    def _read_out(self, memory: Memory, parts: list[Loaded], seed: int) -> Readout:
-        (x, y), (x_dev, y_dev), (x_test, y_test) = (_features(memory, part) for part in parts)
+    def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
+        (x, y), (x_dev, y_dev), (x_test, y_test) = (_features(cache, part) for part in parts)
         fitted = [
             _fit(x, y, strength) for strength in track(STRENGTHS, label=self.name, unit="fit")
         ]
@@ -137,8 +136,8 @@ class TestTask(_TransferTask):
             for split in ("train", "test")
         ]
 
-    def _read_out(self, memory: Memory, parts: list[Loaded], seed: int) -> Readout:
-        (x, y), (x_test, y_test) = (_features(memory, part) for part in parts)
+    def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
+        (x, y), (x_test, y_test) = (_features(cache, part) for part in parts)
         strength = _best_strength(x, y, _OUTER, seed)
         return Readout(_fit(x, y, strength).predict(x_test), y_test)
 
@@ -152,12 +151,12 @@ class PairTask(TestTask):
         return {**super()._values(readout), "f1": 100 * float(f1)}
 
 
-def _features(memory: Memory, data: Loaded) -> tuple[Features, Labels]:
+def _features(cache: EmbeddingCache, data: Loaded) -> tuple[Features, Labels]:
     labels = np.array([row.label for row in data.rows])
     if not hasattr(data.rows[0], "sentence2"):
-        return memory.embed([row.sentence for row in data.rows]), labels
-    u = memory.embed([row.sentence1 for row in data.rows])
-    v = memory.embed([row.sentence2 for row in data.rows])
+        return cache.embed([row.sentence for row in data.rows]), labels
+    u = cache.embed([row.sentence1 for row in data.rows])
+    v = cache.embed([row.sentence2 for row in data.rows])
     return np.concatenate([np.abs(u - v), u * v], axis=1), labels
 
 

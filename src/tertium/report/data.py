@@ -1,5 +1,6 @@
-"""The graded data of a report: benchmark sets, and the user's own files."""
+"""What all models of a report are shown: graded sets, texts, and runs."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,17 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.data import benchmarks
-from tertium.data.readers import detect_kind, read_rows
+from tertium.data.readers import detect_kind, iter_texts, read_rows
 from tertium.data.rows import GradedPair, GradedTriple
+from tertium.data.samples import sample_sentences
 from tertium.errors import TertiumError
 from tertium.files import sha256
-from tertium.report.parts import LeftOut
-from tertium.types import TextTriple
+from tertium.models import resolve
+from tertium.records.manifest import read_manifest
+from tertium.report.page import LeftOut
+from tertium.report.runs import Runs, read_runs
+from tertium.types import Kind, TextTriple
 
-__all__ = ["CONDITIONAL", "GradedSet", "main_set", "read_benchmarks", "read_own"]
+__all__ = [
+    "CONDITIONAL",
+    "GradedSet",
+    "Material",
+    "collect",
+    "main_set",
+    "read_benchmarks",
+    "read_own",
+]
+
 
 CONDITIONAL = "C-STS"
+
+
 _MAIN = "STS-B"
+_TEXTS = 200  # for attention
 
 
 @dataclass(frozen=True)
@@ -132,7 +149,7 @@ def read_own(
 def read_benchmarks(
     names: Iterable[str], *, folder: Path, limit: int, seed: int
 ) -> tuple[list[GradedSet], list[LeftOut]]:
-    """Benchmark sets from a folder; those that are not there are told."""
+    """Benchmark sets from a folder; those that are missing are reported."""
     found: list[GradedSet] = []
     missing: list[LeftOut] = []
     for name in names:
@@ -189,3 +206,76 @@ def _drawn(whole: GradedSet, *, limit: int, seed: int) -> GradedSet:
         gold=whole.gold[places],
         conditions=None if chosen is None else tuple(chosen[at] for at in places),
     )
+
+
+@dataclass(frozen=True)
+class Material:
+    """What all models are shown.
+
+    Attributes:
+        sets: graded data.
+        main: the set that pictures are drawn of.
+        texts: to look at attention on.
+        texts_from: where they come from, in words.
+        runs: what the folders of runs hold.
+        left_out: data that are not there.
+    """
+
+    sets: list[GradedSet]
+    main: GradedSet | None
+    texts: list[str]
+    texts_from: str
+    runs: list[Runs]
+    left_out: list[LeftOut]
+
+
+def collect(
+    models: Sequence[str],
+    *,
+    pairs: Sequence[Path],
+    texts: Path | None,
+    benchmarks: Sequence[str],
+    folder: Path | None,
+    runs: Sequence[Path],
+    limit: int,
+    seed: int,
+    scale: tuple[float, float] | None = None,
+) -> Material:
+    """Read everything before a model is loaded: what is wrong with a file is known at once."""
+    sets = read_own(pairs, limit=limit, seed=seed, scale=scale)
+    left_out: list[LeftOut] = []
+    if folder is not None and benchmarks:
+        asked = [name for name in benchmarks if name != CONDITIONAL or _conditional(models)]
+        more, left_out = read_benchmarks(asked, folder=folder, limit=limit, seed=seed)
+        sets += more
+    main = main_set(sets)
+    chosen, source = _texts(texts, main)
+    return Material(sets, main, chosen, source, read_runs(runs), left_out)
+
+
+def _texts(file: Path | None, main: GradedSet | None) -> tuple[list[str], str]:
+    if file is not None:
+        filled = (text for text in iter_texts(file) if text.strip())
+        chosen = list(itertools.islice(filled, _TEXTS))
+        if len(chosen) < 2:
+            raise TertiumError(f"{file}: attention is looked at on two texts or more.")
+        return chosen, f"the first {len(chosen)} of {file.name}"
+    if main is not None:
+        distinct = list(dict.fromkeys([*main.first, *main.second]))
+        step = max(1, len(distinct) // _TEXTS)
+        chosen = distinct[::step][:_TEXTS]
+        if len(chosen) > 1:
+            return chosen, f"{len(chosen)} sentences of {main.name}, evenly chosen"
+    return sample_sentences(), "the sample sentences that come with tertium"
+
+
+def _conditional(models: Sequence[str]) -> bool:
+    """Whether any of the models takes conditions; one that is not there does not."""
+    for name in models:
+        try:
+            manifest = read_manifest(resolve(name))
+        except (TertiumError, OSError):
+            continue
+        if manifest is not None and manifest.kind is Kind.CONDITIONAL:
+            return True
+    return False

@@ -1,0 +1,328 @@
+"""Sections about scores and grades: scatter, calibration, conditions, largest disagreements."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from tertium.analysis import Calibration, calibration, calibration_figure, gold_scatter
+from tertium.data.overlap import pair_key
+from tertium.evaluation.metrics import spearman
+from tertium.evaluation.tasks.csts import condition_sensitivity
+from tertium.explain.focus_figure import focus_figure
+from tertium.report.data import GradedSet
+from tertium.report.model_report import ModelReport, Scoring
+from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, rounded
+
+__all__ = ["calibration_section", "conditions_section", "gallery_section", "scatter_section"]
+
+
+_MARGIN = 0.1  # of the model's scale that grades seen in a file may leave free at either end
+
+
+_NO_PAIRS = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
+
+
+def scatter_section(
+    reports: Sequence[ModelReport], main: GradedSet | None
+) -> tuple[Section | None, list[LeftOut]]:
+    """Cosine against grade."""
+    by_cosine = _on(reports, main, by="cosine")
+    if main is None or not by_cosine:
+        reason = _NO_PAIRS if main is None else "no model here gives vectors."
+        return None, [LeftOut("scatter", None, reason)]
+    found = {scoring.name: scoring.values[main.name] for scoring in by_cosine}
+    correlations = {name: spearman(main.gold, values) for name, values in found.items()}
+    drawn = Drawn(
+        name="cosine-against-gold",
+        figure=gold_scatter(main.gold, found, correlations=correlations),
+        title=f"Cosine against grade, {main.name}",
+        caption=(
+            "A point is a pair; across, the grade that people gave it (also its colour), up, the "
+            "model's cosine. A good model's cloud rises from left to right and is narrow. The "
+            "black line joins medians: where it is flat, the model does not tell those grades "
+            "apart. The height itself means nothing: cosines of two models do not compare."
+        ),
+        alt=_told(
+            f"Scatter plots of {len(main.gold):,} pairs. Spearman: ",
+            {name: f"{100 * value:.1f}" for name, value in correlations.items()},
+        ),
+        function="gold_scatter",
+        paper="miCSE, Figure 5",
+    )
+    numbers = {
+        "set": main.name,
+        "gold": main.gold.tolist(),
+        "cosine": {name: values.round(5).tolist() for name, values in found.items()},
+    }
+    lead = f"Every pair of {main.name}, as people and as models see it."
+    return Section("scatter", "Cosine against grade", lead, (drawn,), numbers), []
+
+
+def calibration_section(
+    reports: Sequence[ModelReport], sets: Sequence[GradedSet], main: GradedSet | None
+) -> tuple[Section | None, list[LeftOut]]:
+    """Whether graded scores can be taken at their word."""
+    found: dict[str, Calibration] = {}
+    left_out: list[LeftOut] = []
+    assumed: set[str] = set()
+    for report in reports:
+        scored = [scoring for scoring in report.scorings if scoring.by == "score"]
+        if not scored:
+            reason = "its score is a cosine, which is no grade: there is nothing to calibrate."
+            left_out.append(LeftOut("calibration", report.label, reason))
+            continue
+        one = _set_for(scored[0], sets, main)
+        if one is None:
+            left_out.append(LeftOut("calibration", report.label, "no graded data that it takes."))
+            continue
+        mismatch = _other_scale(one, scored[0].scale)
+        if mismatch is not None:
+            left_out.append(LeftOut("calibration", report.label, mismatch))
+            continue
+        if not one.stated:
+            assumed.add(one.name)
+        name = f"{scored[0].name}, {one.name}"
+        found[name] = calibration(one.gold, scored[0].values[one.name], scale=scored[0].scale)
+    if not found:
+        return None, left_out
+    drawn = Drawn(
+        name="calibration",
+        figure=calibration_figure(found),
+        title="Score against mean grade",
+        caption=(
+            "Pairs are put together by the score they got; a point is such a bin, the line "
+            "through it the 95 % interval of its mean grade. On the dashed line a score of 3 means "
+            "what people call a 3; above it the model is too strict, below it too generous. The "
+            "bars count pairs: where there are few, a point says little."
+        ),
+        alt=_told(
+            "Calibration curves. Mean error: ",
+            {name: f"{measured.error:.2f}" for name, measured in found.items()},
+        ),
+        function="calibration_figure",
+    )
+    rows = [
+        [name, f"{m.bias:+z.2f}", f"{m.error:.2f}", f"{100 * m.within_half:.0f} %"]
+        for name, m in found.items()
+    ]
+    table = Table(
+        "How far scores are from grades.",
+        ["model and set", "score minus grade", "mean error", "at most half a point off"],
+        rows,
+    )
+    numbers = {name: _plain(measured) for name, measured in found.items()}
+    lead = "A correlation does not care for the scale. Whoever sets a threshold does."
+    blocks: list[Block] = [drawn, table]
+    if assumed:
+        names = " and ".join(sorted(assumed))
+        text = f"{names}: no scale is stated (--scale), so it is taken to be the model's."
+        blocks.append(Note(text))
+    return Section("calibration", "Calibration", lead, tuple(blocks), numbers), left_out
+
+
+def _other_scale(one: GradedSet, scale: tuple[float, float]) -> str | None:
+    """Why a set's grades are not on the model's scale; None if they are, or seem to be."""
+    (low, high), (least, most) = scale, one.scale
+    margin = 0.0 if one.stated else _MARGIN * (high - low)
+    if low <= least <= low + margin and high - margin <= most <= high:
+        return None
+    remedy = "" if one.stated else f" If its scale is the model's, say --scale {low:g}-{high:g}."
+    return (
+        f"{one.name} is graded from {least:g} to {most:g}, and the model grades from {low:g} to "
+        f"{high:g}.{remedy}"
+    )
+
+
+def _on(reports: Sequence[ModelReport], main: GradedSet | None, *, by: str) -> list[Scoring]:
+    return [
+        scoring
+        for report in reports
+        for scoring in report.scorings
+        if main is not None and scoring.by == by and main.name in scoring.values
+    ]
+
+
+def _set_for(
+    scoring: Scoring, sets: Sequence[GradedSet], main: GradedSet | None
+) -> GradedSet | None:
+    """The main set, or the first that the model takes."""
+    order = [*([main] if main is not None else []), *sets]
+    return next((one for one in order if one.name in scoring.values), None)
+
+
+def _plain(measured: Calibration) -> dict[str, Any]:
+    return {
+        "bias": measured.bias,
+        "error": measured.error,
+        "within_half": measured.within_half,
+        "bins": [
+            {
+                "low": b.low,
+                "high": b.high,
+                "pairs": b.pairs,
+                "score": b.score,
+                "gold": b.gold,
+                "interval": None if b.interval is None else list(b.interval),
+            }
+            for b in measured.bins
+        ],
+    }
+
+
+def _told(before: str, values: dict[str, str]) -> str:
+    return before + "; ".join(f"{name} {value}" for name, value in values.items()) + "."
+
+
+def conditions_section(
+    reports: Sequence[ModelReport], sets: Sequence[GradedSet]
+) -> tuple[Section | None, list[LeftOut]]:
+    """Whether scores heed conditions, and how conditions move attention."""
+    graders = [report for report in reports if report.facts.kind == "conditional"]
+    if not graders:
+        reason = "no model here takes conditions."
+        return None, [LeftOut("conditions", None, reason)]
+    triples = [one for one in sets if one.conditions is not None]
+    blocks: list[Block] = []
+    numbers: dict[str, Any] = {"sensitivity": {}, "focus": []}
+    left_out: list[LeftOut] = []
+    if triples:
+        table, numbers["sensitivity"] = _sensitivity(reports, triples)
+        blocks.append(table)
+    else:
+        reason = (
+            "no graded triples: give --pairs FILE with a column condition, or --data FOLDER with "
+            "C-STS."
+        )
+        left_out += [LeftOut("results", report.label, reason) for report in graders]
+    shown = [entry for report in graders for entry in report.reallocations]
+    for number, entry in enumerate(shown, 1):
+        a, b, condition = entry.triple
+        blocks.append(
+            Drawn(
+                name=f"focus-{number}",
+                figure=focus_figure(entry.found),
+                title=f"Attention as to “{condition}”, {entry.label}",
+                caption=(
+                    f"{entry.label}: “{a}” and “{b}”, as to: {condition}. Left, attention of the "
+                    "last layer; right, as the condition reallocates it. Darker is more. Words "
+                    "that exchange most attention with the condition are framed: they should gain "
+                    "from left to right."
+                ),
+                alt="Two heat maps between words. Marked: "
+                + ", ".join(entry.found.words[at] for at in entry.found.marked)
+                + ".",
+                function="focus_figure",
+                paper="SEAVER, Figures 4 and 6 to 8",
+            )
+        )
+        numbers["focus"].append(
+            {
+                "model": entry.label,
+                "triple": list(entry.triple),
+                "words": list(entry.found.words),
+                "marked": list(entry.found.marked),
+                "relevance": rounded(entry.found.relevance.tolist()),
+            }
+        )
+    lead = (
+        "The same two texts can be alike in one respect and not in another. These figures tell "
+        "whether a model's score moves when only the condition changes, and the right way."
+    )
+    if not blocks:
+        return None, left_out
+    return Section("conditions", "Conditions", lead, tuple(blocks), numbers), left_out
+
+
+def _sensitivity(
+    reports: Sequence[ModelReport], triples: Sequence[GradedSet]
+) -> tuple[Table, dict[str, Any]]:
+    rows: list[list[str]] = []
+    numbers: dict[str, Any] = {}
+    for one in triples:
+        groups = [pair_key(a, b) for a, b in one.pairs]
+        for report in reports:
+            for scoring in report.scorings:
+                if one.name not in scoring.values:
+                    continue
+                found = condition_sensitivity(one.gold, scoring.values[one.name], groups)
+                values = (found.movement, 100 * found.agreement, 100 * found.direction)
+                cells = [f"{v:.2f}" if math.isfinite(v) else "undefined" for v in values]
+                rows.append([one.name, scoring.name, f"{found.pairs:,}", *cells])
+                keys = ("movement", "agreement", "direction")
+                numbers.setdefault(one.name, {})[scoring.name] = {
+                    "pairs": found.pairs,
+                    **{
+                        key: value if math.isfinite(value) else None
+                        for key, value in zip(keys, values, strict=True)
+                    },
+                }
+    caption = (
+        "The same sentences under two conditions. Movement: 1 is as much as the grades move, 0 a "
+        "model that is blind to conditions. Direction: per cent of the differences with the right "
+        "sign, 50 for a blind model."
+    )
+    header = ["set", "model", "differences", "movement", "agreement", "direction"]
+    return Table(caption, header, rows, prose=frozenset({1})), numbers
+
+
+_SHOWN = 5  # mistakes of each kind
+
+
+def gallery_section(
+    reports: Sequence[ModelReport], main: GradedSet | None
+) -> tuple[Section | None, list[LeftOut]]:
+    """The pairs on which models and people disagree most."""
+    if main is None:
+        reason = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
+        return None, [LeftOut("gallery", None, reason)]
+    blocks: list[Table] = []
+    numbers: dict[str, Any] = {"set": main.name}
+    for report in reports:
+        shown = [scoring for scoring in report.scorings if main.name in scoring.values]
+        if not shown:
+            continue
+        scoring = shown[-1]  # the score, where a model has one
+        gap = _gap(main.gold, scoring.values[main.name])
+        order = np.argsort(gap, kind="stable")
+        for name, places in (
+            ("higher", [at for at in order[::-1][:_SHOWN] if gap[at] > 0]),
+            ("lower", [at for at in order[:_SHOWN] if gap[at] < 0]),
+        ):
+            rows = [_row(main, scoring, gap, int(at)) for at in places]
+            caption = f"{scoring.name}: pairs ranked {name} than people rank them."
+            header = ["grade", scoring.by, "places off", "one text", "the other"]
+            blocks.append(Table(caption, header, rows, prose=frozenset({3, 4})))
+            numbers.setdefault(scoring.name, {})[name] = [
+                {
+                    "a": main.first[at],
+                    "b": main.second[at],
+                    "gold": float(main.gold[at]),
+                    scoring.by: float(scoring.values[main.name][at]),
+                    "gap": float(gap[at]),
+                }
+                for at in places
+            ]
+    if not blocks:
+        return None, [LeftOut("gallery", None, "no model here takes pairs without conditions.")]
+    lead = (
+        f"Pairs of {main.name} whose rank by the model is furthest from their rank by people. "
+        "“Places off” is the difference of the two ranks as a share of all pairs. Some of these "
+        "are mistakes of the model, some of the grades: read them before you decide."
+    )
+    return Section("gallery", "Largest disagreements", lead, tuple(blocks), numbers), []
+
+
+def _gap(gold: NDArray[np.float64], predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+    ranks = [stats.rankdata(values) / len(values) for values in (predicted, gold)]
+    return np.asarray(ranks[0] - ranks[1])
+
+
+def _row(main: GradedSet, scoring: Scoring, gap: NDArray[np.float64], at: int) -> list[str]:
+    value = scoring.values[main.name][at]
+    digits = 3 if scoring.by == "cosine" else 2
+    figures = [f"{main.gold[at]:g}", f"{value:.{digits}f}", f"{100 * gap[at]:+.0f} %"]
+    return [*figures, main.first[at], main.second[at]]

@@ -1,0 +1,317 @@
+"""One model, measured on all sets and looked into; only figures of it stay in memory."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from tertium.analysis import inspect_encoders
+from tertium.data.overlap import pair_key
+from tertium.errors import TertiumError
+from tertium.evaluation.leaks import Excluded, find_excluded
+from tertium.evaluation.tasks.base import EmbeddingCache
+from tertium.evaluation.tasks.sts import space_geometry
+from tertium.models import ConditionalAverage, Encoder, Ensemble, PairScorer, TripleGrader
+from tertium.report.data import GradedSet
+from tertium.report.look import (
+    Model,
+    Part,
+    PartLook,
+    Reallocation,
+    encoders_of,
+    look_at,
+    parts_of,
+    reallocations,
+)
+from tertium.report.page import Broken, LeftOut
+from tertium.types import Kind
+
+__all__ = [
+    "Facts",
+    "ModelReport",
+    "Scoring",
+    "facts_of",
+    "kind_of",
+    "labels_of",
+    "report_on",
+]
+
+_GEOMETRY_PAIRS = 2000  # all pairs of sentences are compared, so more of them grow fast
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a model is.
+
+    Attributes:
+        kind: as ``tertium.json`` names it.
+        pooling: how tokens become a vector.
+        dimension: width of an embedding; None for a model that gives none.
+        scale: lowest and highest score.
+        backbones: transformers that read each text.
+        parameters: of the whole model.
+        macs: multiply-accumulates for a text of 32 tokens; None where they cannot be counted.
+        sha256: of all weights.
+        training_data: what its card lists.
+    """
+
+    kind: str
+    pooling: str | None
+    dimension: int | None
+    scale: tuple[float, float]
+    backbones: int
+    parameters: int
+    macs: int | None
+    sha256: str
+    training_data: tuple[str, ...]
+
+
+def labels_of(names: Sequence[str]) -> list[str]:
+    """What the page calls each model: the last part of its name, if that is enough.
+
+    >>> labels_of(["default", "runs/a/model", "runs/b/model", "runs/c"])
+    ['default', 'runs/a/model', 'runs/b/model', 'c']
+    """
+    if len(set(names)) < len(names):
+        raise TertiumError(f"Name every model once: {', '.join(names)}.")
+    last = [Path(name).name or name for name in names]
+    return [
+        short if last.count(short) == 1 else name for name, short in zip(names, last, strict=True)
+    ]
+
+
+def kind_of(model: Model) -> Kind:
+    """Which kind of model this is."""
+    if isinstance(model, Encoder):
+        return model.kind
+    if isinstance(model, PairScorer):
+        return Kind.PAIR
+    return Kind.ENSEMBLE if isinstance(model, Ensemble) else Kind.CONDITIONAL
+
+
+def facts_of(model: Model, parts: Sequence[Part]) -> Facts:
+    """What the table of models says of it."""
+    pooling = model.pooling
+    training_data = dict.fromkeys(
+        f"{data.name} {data.split or ''} ({data.use})".replace("  ", " ")
+        for data in model.training_data
+    )
+    return Facts(
+        kind=str(kind_of(model)),
+        pooling=None if pooling is None else str(pooling),
+        dimension=None if isinstance(model, TripleGrader) else model.dimension,
+        scale=model.scale,
+        backbones=len(parts),
+        parameters=sum(p.numel() for module in _modules(model) for p in module.parameters()),
+        macs=_macs(parts),
+        sha256=_digest(model),
+        training_data=tuple(training_data),
+    )
+
+
+def _modules(model: Model) -> Iterator[nn.Module]:
+    for encoder in encoders_of(model):
+        yield encoder.model
+    heads = model.scorers if isinstance(model, ConditionalAverage) else [model]
+    for owner in heads:
+        head = getattr(owner, "head", None)
+        if isinstance(head, nn.Module):
+            yield head
+
+
+def _macs(parts: Sequence[Part]) -> int | None:
+    """The cost of one text, for architectures whose cost formula is known."""
+    known = ("num_hidden_layers", "hidden_size", "intermediate_size")
+    configs: list[Any] = [part.encoder.backbone.config for part in parts]
+    if not parts or any(not hasattr(config, name) for config in configs for name in known):
+        return None
+    return inspect_encoders([part.encoder for part in parts]).macs
+
+
+def _digest(model: Model) -> str:
+    digest = hashlib.sha256()
+    for module in _modules(model):
+        for name, tensor in sorted(module.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What a model says of the sets in one way.
+
+    Attributes:
+        name: of the model, with the way if it has two.
+        model: its label.
+        by: ``cosine`` or ``score``.
+        values: by set, one per pair.
+        scale: lowest and highest value.
+    """
+
+    name: str
+    model: str
+    by: str
+    values: dict[str, NDArray[np.float64]]
+    scale: tuple[float, float]
+
+
+@dataclass
+class ModelReport:
+    """All that the page says about one model.
+
+    Attributes:
+        name: as it was given.
+        label: what the page calls it.
+        facts: what it is.
+        scorings: what it says of the sets.
+        geometry: of its space, on the main set.
+        excluded: data of its card whose pairs the leak-free figures leave out.
+        seen: by set, which pairs are among them.
+        parts: looks at its transformers.
+        reallocations: looks at how conditions move its attention.
+        left_out: what does not apply to it, or cannot be had.
+        broken: what failed.
+        seconds: wall time.
+    """
+
+    name: str
+    label: str
+    facts: Facts
+    scorings: list[Scoring] = field(default_factory=list)
+    geometry: dict[str, float] | None = None
+    excluded: tuple[Excluded, ...] = ()
+    seen: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    parts: list[PartLook] = field(default_factory=list)
+    reallocations: list[Reallocation] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def report_on(
+    model: Model,
+    *,
+    name: str,
+    label: str,
+    sets: Sequence[GradedSet],
+    main: GradedSet | None,
+    texts: Sequence[str],
+    sentence: str,
+    folder: Path | None,
+    seed: int,
+    progress: bool | None = None,
+    step: Callable[[str], None] = lambda what: None,
+) -> ModelReport:
+    """Measure a model and look into it.
+
+    Args:
+        model: any that :func:`tertium.load` gives.
+        name: as it was given.
+        label: what the page calls it.
+        sets: graded data.
+        main: the one that pictures are drawn of.
+        texts: to look at attention on.
+        sentence: whose attention maps are drawn.
+        folder: benchmark folder, for the pairs that the model has seen.
+        seed: of dropout and of sampled positions.
+        progress: False for no progress on standard error.
+        step: hears what is done.
+    """
+    start = time.perf_counter()
+    parts = parts_of(model, label)
+    found = ModelReport(name, label, facts_of(model, parts))
+    cache = EmbeddingCache(model, progress=progress)
+    found.scorings = _scorings(model, cache, label, sets, progress=progress)
+    _leaks(found, model, sets, folder)
+    step("measured")
+    if main is not None and not isinstance(model, TripleGrader):
+        found.geometry = _geometry(cache, main)
+    if not parts:
+        reason = "it is static and has no transformer: there is no attention to look into."
+        found.left_out.append(LeftOut("attention", label, reason))
+    for part in parts:
+        with _recording(found, label, "looking into its attention"):
+            look = look_at(part, texts=texts, sentence=sentence, seed=seed, progress=progress)
+            found.parts.append(look)
+            found.left_out += look.left_out
+    if isinstance(model, TripleGrader):
+        with _recording(found, label, "looking at its reallocation"):
+            shown = next((s for s in sets if s.conditions is not None and s.may_be_shown), None)
+            made, left_out = reallocations(model, label, shown)
+            found.reallocations += made
+            found.left_out += left_out
+    found.seconds = time.perf_counter() - start
+    step("looked into")
+    return found
+
+
+def _scorings(
+    model: Model,
+    cache: EmbeddingCache,
+    label: str,
+    sets: Sequence[GradedSet],
+    *,
+    progress: bool | None,
+) -> list[Scoring]:
+    """Cosines of an embedder, and scores of what grades pairs or triples."""
+    if isinstance(model, TripleGrader):
+        taken = [one for one in sets if one.conditions is not None]
+        scores = {one.name: cache.similarities(one.triples) for one in taken}
+        return [Scoring(label, label, "score", _checked(label, scores), model.scale)]
+    by_cosine = {one.name: cache.cosines(one.pairs) for one in sets}
+    found = [Scoring(label, label, "cosine", by_cosine, (-1.0, 1.0))]
+    if isinstance(model, PairScorer):
+        scores = {
+            one.name: np.asarray(model.score(one.pairs, progress=progress), dtype=float)
+            for one in sets
+            if one.conditions is None
+        }
+        name = f"{label} (score)"
+        found.append(Scoring(name, label, "score", _checked(label, scores), model.scale))
+    return found
+
+
+def _checked(label: str, values: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    for name, scores in values.items():
+        if not np.isfinite(scores).all():
+            raise TertiumError(f"{label} gives scores that are not finite on {name}.")
+    return values
+
+
+def _leaks(
+    found: ModelReport, model: Model, sets: Sequence[GradedSet], folder: Path | None
+) -> None:
+    """Which pairs the model's card says it has seen; without benchmark data, none is known."""
+    if folder is None or not model.training_data:
+        return
+    found.excluded, keys = find_excluded((), model.training_data, folder=folder)
+    if found.excluded:
+        found.seen = {
+            one.name: np.array([pair_key(a, b) in keys for a, b in one.pairs]) for one in sets
+        }
+
+
+def _geometry(cache: EmbeddingCache, main: GradedSet) -> dict[str, float]:
+    """As the suite ``geometry`` measures STS-B, on the main set."""
+    rows = slice(0, _GEOMETRY_PAIRS)
+    first, second = (cache.embed(side[rows]) for side in (main.first, main.second))
+    return space_geometry(first, second, main.close[rows])
+
+
+@contextmanager
+def _recording(found: ModelReport, label: str, doing: str) -> Iterator[None]:
+    """What fails in a look is reported on the page, and the rest of the model is still there."""
+    try:
+        yield
+    except Exception as error:  # a page of hours is not lost to one picture
+        found.broken.append(Broken(label, doing, f"{type(error).__name__}: {error}"))
