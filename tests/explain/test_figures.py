@@ -13,8 +13,8 @@ from tertium.explain.figures import (
     strongest_words,
     write_explanation_figure,
 )
+from tertium.explain.occlusion import SmallestChange
 from tertium.explain.page import explanation_html
-from tertium.explain.smallest import SmallestChange
 from tertium.models import Encoder
 from tests.models.test_conditional import scorer_of
 

@@ -6,7 +6,8 @@ from torch.testing import assert_close
 
 import tertium
 from tertium.errors import TertiumError
-from tertium.explain.focus_figure import focus, focus_figure
+from tertium.explain import focus
+from tertium.explain.figures import focus_figure
 from tertium.functional.reallocation import reweighting
 from tertium.heads import CONDITIONAL_HEADS
 from tertium.models import Encoder

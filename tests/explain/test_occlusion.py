@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import lists, sampled_from
 
-from tertium.explain.occlusion import occlude
-from tertium.explain.smallest import SmallestChange, smallest_change
+from tertium.explain.occlusion import SmallestChange, occlude, smallest_change
 
 VALUE = {"a": 1.0, "b": -2.0, "c": 0.5, "d": 0.0}
 

@@ -25,7 +25,6 @@ __all__ = [
 ]
 
 Estimate = tuple[float, tuple[float, float] | None]  # a figure, and its interval if there is one
-
 _STEPS = 10
 _FEWEST = 3  # pairs of a step, or there is no median to speak of
 _FEWEST_IN_BIN = 5  # or a bin has no interval

@@ -20,7 +20,6 @@ from tertium.models.twin import TwinModel
 from tertium.progress import bar
 
 __all__ = ["Inspection", "inspect_encoders", "layer_energies"]
-
 _BATCH = 32
 
 

@@ -115,7 +115,7 @@ def focus(
     if output is not None:
         require("report", purpose="Drawing attention", packages=("matplotlib",))
     from tertium.explain import focus as looked
-    from tertium.explain.focus_figure import focus_figure
+    from tertium.explain.figures import focus_figure
 
     encoder, head = _parts(model)
     other = None if baseline is None else _parts(baseline)[0]
@@ -300,13 +300,13 @@ def _alignment(found: "Explanation", *, width: int) -> "Table":
 
 
 def _attention(focus: "Focus") -> "Table":
-    received = [matrix.nanmean(dim=0) for matrix in focus.steps]
-    steps = ("without condition", "with it", "reallocated")[: len(received)]
+    columns = focus.shares
+    steps = ("without condition", "with it", "reallocated")[: len(columns)]
     rows: list[list[str]] = []
     for at, word in enumerate(focus.words):
         if at == focus.split:
             rows.append([""])
-        shares = [f"{float(values[at] / values.mean()):.2f}" for values in received]
+        shares = [f"{values[at]:.2f}" for values in columns]
         rows.append([f"{'*' if at in focus.marked else ' '} {word}", *shares])
     return table(("word", *steps), rows, right=steps)
 

@@ -31,7 +31,6 @@ __all__ = [
 
 Vector = NDArray[np.float64]
 Interval = tuple[float, float]
-
 _BLOCK = 2_000_000  # counts held at once while resampling
 
 

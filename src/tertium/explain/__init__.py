@@ -2,10 +2,10 @@
 
 from tertium.explain.explain import explained
 from tertium.explain.focus import Focus, focus
+from tertium.explain.occlusion import SmallestChange
 from tertium.explain.pairs import pair_reading
 from tertium.explain.readings import Reading
 from tertium.explain.result import Explanation, Gradients, Method
-from tertium.explain.smallest import SmallestChange
 from tertium.explain.triples import triple_reading
 from tertium.explain.words import Word
 

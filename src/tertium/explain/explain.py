@@ -5,16 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from tertium.errors import TertiumError, unknown_name
-from tertium.explain.occlusion import occlude
+from tertium.explain.occlusion import CANDIDATES, occlude, smallest_change
 from tertium.explain.readings import Reading, attribute, word_alignment
 from tertium.explain.result import Explanation, Gradients, Method, Values
-from tertium.explain.smallest import CANDIDATES, smallest_change
 from tertium.explain.words import Word
 from tertium.models.encoder import Truncation, valid_text
 from tertium.models.explains import Explainable
 
 __all__ = ["explained"]
-
 _COSINE = (-1.0, 1.0)
 _STEPS = (32, 64, 128, 256, 512)
 _ENOUGH = 0.01  # relative error of the integral

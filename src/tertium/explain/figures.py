@@ -1,13 +1,14 @@
-"""An explanation of a score as a picture, and in a sentence."""
+"""Explanations and attention under a condition as pictures, and in a sentence."""
 
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
 
-from tertium.drawing import blank_figure
-from tertium.explain import Explanation
+from tertium.drawing import COLOURS, MARK, blank_figure
+from tertium.explain import Explanation, Focus
 from tertium.files import atomic_path
 
 if TYPE_CHECKING:
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
 __all__ = [
     "explanation_figure",
     "explanation_title",
+    "focus_figure",
     "smallest_sentence",
     "strongest_words",
     "write_explanation_figure",
 ]
 
-_TOWARDS, _AWAY = "#0072B2", "#D55E00"  # Okabe & Ito's blue and vermilion
+_TOWARDS, _AWAY = COLOURS[0], COLOURS[1]  # blue and vermilion
 _MOST = 40  # words of a text that a picture holds
-_FOCUS = (  # Okabe & Ito again; the shape says the same
-    ("o", "#0072B2", "without the condition"),
-    ("s", "#E69F00", "with it"),
-    ("D", "#009E73", "reallocated"),
+_STEPS = (  # the shape says the same as the colour
+    ("o", COLOURS[0], "without the condition"),
+    ("s", COLOURS[4], "with it"),
+    ("D", COLOURS[2], "reallocated"),
 )
 
 
@@ -135,9 +137,7 @@ def _attention(axes: "Axes", found: Explanation) -> None:
     """What each word receives from the others, on average, relative to an even share."""
     focus = found.focus
     assert focus is not None
-    for (marker, colour, label), matrix in zip(_FOCUS, focus.steps, strict=False):
-        received = matrix.nanmean(dim=0)
-        shares = (received / received.mean()).numpy()
+    for (marker, colour, label), shares in zip(_STEPS, focus.shares, strict=False):
         axes.plot(shares, marker, color=colour, ms=5, alpha=0.8, label=label)
     axes.set_xticks(range(len(focus.words)), focus.words, rotation=90, fontsize=8)
     axes.axvline(focus.split - 0.5, color="0.35", lw=1.2)
@@ -152,3 +152,32 @@ def _plain_labels(axes: "Axes") -> None:
     """A dollar sign is a dollar sign."""
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_parse_math(False)
+
+
+def focus_figure(found: Focus) -> "Figure":
+    """Both matrices side by side, condition-relevant words marked: SEAVER, Figure 4."""
+    size = 2.2 + 0.24 * len(found.words)
+    figure = blank_figure(2 * size, 0.92 * size)
+    panels = (("attention, last layer", found.attention), ("reallocated", found.weights))
+    for place, (title, matrix) in enumerate(panels, 1):
+        _draw(figure.add_subplot(1, 2, place), found, matrix, title)
+    figure.suptitle(f"as to: {found.condition}")
+    return figure
+
+
+def _draw(axes: "Axes", found: Focus, matrix: Tensor, title: str) -> None:
+    from matplotlib.patches import Rectangle
+
+    shown = axes.imshow(matrix.numpy(), cmap="Blues", interpolation="nearest")
+    places = range(len(found.words))
+    axes.set_xticks(places, found.words, rotation=90, fontsize=8)
+    axes.set_yticks(places, found.words, fontsize=8)
+    for at in found.marked:
+        for label in (axes.get_xticklabels()[at], axes.get_yticklabels()[at]):
+            label.set(color=MARK, fontweight="bold")
+        high = len(found.words)
+        axes.add_patch(Rectangle((at - 0.5, -0.5), 1, high, fill=False, edgecolor=MARK, lw=1.2))
+    axes.axhline(found.split - 0.5, color="0.35", lw=1.2)
+    axes.axvline(found.split - 0.5, color="0.35", lw=1.2)
+    axes.set_title(title, fontsize=10)
+    axes.figure.colorbar(shown, ax=axes, fraction=0.046, pad=0.02).ax.tick_params(labelsize=7)

@@ -17,7 +17,6 @@ from tertium.models.triples import JoinedIds, Joiner
 from tertium.types import Encoded, TextTriple
 
 __all__ = ["Focus", "focus"]
-
 _MARKED = 5  # one word in so many is marked
 
 
@@ -63,6 +62,12 @@ class Focus:
     def steps(self) -> tuple[Float[Tensor, "w w"], ...]:
         """What a score is made of: attention without the condition, with it, and reallocated."""
         return (self.alone, self.attention, *([self.weights] if self.reallocates else []))
+
+    @property
+    def shares(self) -> list[list[float]]:
+        """What each word receives from the others at each of these steps; 1 is an even share."""
+        received = [matrix.nanmean(dim=0) for matrix in self.steps]
+        return [(values / values.mean()).tolist() for values in received]
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers; what a model does not relate is null."""

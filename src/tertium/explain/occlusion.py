@@ -1,4 +1,4 @@
-"""Which words made the score: leave each one out and score again."""
+"""Which words made the score: leave them out, one by one and several together."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,25 @@ import numpy as np
 
 from tertium.explain.words import Word, split_words, without
 
-__all__ = ["Occluded", "Place", "Score", "leave_out", "occlude"]
+__all__ = [
+    "CANDIDATES",
+    "Occluded",
+    "Place",
+    "Score",
+    "SmallestChange",
+    "leave_out",
+    "occlude",
+    "smallest_change",
+]
 
 # Texts of some items (two sentences each, and a condition if there is one) to scores.
 Score = Callable[[list[tuple[str, ...]]], np.ndarray]
+
 Place = tuple[int, int]  # text, and word in it
+Removal = frozenset[Place]
+
+CANDIDATES = 24  # words among which two or more are looked for
+_KEPT = 3  # removals that are taken further, of those that raise the score and that lower it
 
 
 @dataclass(frozen=True)
@@ -60,3 +74,93 @@ def leave_out(
         if places:
             changed[text] = without(texts[text], found, places)
     return tuple(changed)
+
+
+@dataclass(frozen=True)
+class SmallestChange:
+    """The fewest words found whose removal moves the score far enough.
+
+    Attributes:
+        removed: their places, in order.
+        score: without them, within the scale.
+        by: how far the score was to move.
+        reached: whether it did; if not, these words move it farthest.
+    """
+
+    removed: tuple[Place, ...]
+    score: float
+    by: float
+    reached: bool
+
+
+def smallest_change(
+    score: Score,
+    texts: Sequence[str],
+    found: Occluded,
+    *,
+    by: float,
+    scale: tuple[float, float] = (-np.inf, np.inf),
+    most: int = 6,
+    candidates: int = CANDIDATES,
+) -> SmallestChange:
+    """Look for the fewest words whose removal moves the score by ``by``, up or down.
+
+    One word that is enough is always found, and two among those with the largest contributions.
+    From three on, only the most promising removals are taken further, so that a smaller one may
+    be missed. Each number of words is one call.
+
+    Args:
+        score: the model.
+        texts: two sentences, and a condition if there is one.
+        found: contributions of their words.
+        by: how far the score shall move within the scale.
+        scale: lowest and highest score.
+        most: give up after so many words.
+        candidates: so many words with the largest contributions are looked at together.
+    """
+
+    def within(value: float) -> float:
+        return float(np.clip(value, *scale))
+
+    def moved(value: float) -> float:
+        return abs(within(value) - within(found.score))
+
+    fall = {place: found.contributions[place[0]][place[1]] for place in found.places}
+    strongest = sorted(fall, key=lambda place: -abs(fall[place]))[:candidates]
+    level = {frozenset({place}): found.score - value for place, value in fall.items()}
+    best: tuple[Removal, float] = (frozenset(), found.score)
+    for count in range(1, most + 1):
+        if not level:
+            break
+        farthest = max(level, key=lambda removal: moved(level[removal]))
+        if moved(level[farthest]) > moved(best[1]):
+            best = (farthest, level[farthest])
+        if moved(best[1]) >= by:
+            break
+        if count < most:
+            kept = [frozenset({place}) for place in strongest] if count == 1 else _ends(level)
+            level = _scored(score, texts, found, kept, strongest)
+    removal, value = best
+    return SmallestChange(tuple(sorted(removal)), within(value), by, moved(value) >= by)
+
+
+def _ends(level: dict[Removal, float]) -> list[Removal]:
+    """The removals that lower the score most, and those that raise it most."""
+    order = sorted(level, key=level.__getitem__)
+    return order if len(order) <= 2 * _KEPT else [*order[:_KEPT], *order[-_KEPT:]]
+
+
+def _scored(
+    score: Score,
+    texts: Sequence[str],
+    found: Occluded,
+    kept: Sequence[Removal],
+    candidates: Sequence[Place],
+) -> dict[Removal, float]:
+    """Every removal that was kept, with one more word."""
+    larger = (removal | {place} for removal in kept for place in candidates if place not in removal)
+    removals = list(dict.fromkeys(larger))
+    if not removals:
+        return {}
+    values = score([leave_out(texts, found.words, removal) for removal in removals])
+    return dict(zip(removals, map(float, values), strict=True))

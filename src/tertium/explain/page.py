@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from html import escape
 
-from torch import Tensor
-
 from tertium.explain import Explanation, Focus
 from tertium.explain.figures import explanation_title, smallest_sentence, strongest_words
 
 __all__ = ["explanation_html"]
-
 _MOST = 40  # words of a text in a table
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -101,11 +98,7 @@ def _alignment(found: Explanation) -> str:
 
 
 def _attention(focus: Focus) -> str:
-    def received(matrix: Tensor) -> list[float]:
-        mean = matrix.nanmean(dim=0)
-        return (mean / mean.mean()).tolist()
-
-    columns = [received(matrix) for matrix in focus.steps]
+    columns = focus.shares
     cells = [[f"<td>{values[at]:.2f}</td>" for values in columns] for at in range(len(focus.words))]
     labels = [
         f"{'AB'[at >= focus.split]} {word}{' *' if at in focus.marked else ''}"

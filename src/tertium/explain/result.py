@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tertium.explain.focus import Focus
-from tertium.explain.occlusion import Place
-from tertium.explain.smallest import SmallestChange
+from tertium.explain.occlusion import Place, SmallestChange
 from tertium.explain.words import Word
 from tertium.types import ExplanationMethod as Method
 

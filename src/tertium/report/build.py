@@ -46,7 +46,6 @@ from tertium.report.runs import runs_section
 
 __all__ = ["SENTENCE", "BuiltReport", "build_report"]
 
-
 SENTENCE = "The old ferry leaves the harbour at seven, and nobody waits for it."
 
 

@@ -31,10 +31,7 @@ __all__ = [
     "read_own",
 ]
 
-
 CONDITIONAL = "C-STS"
-
-
 _MAIN = "STS-B"
 _TEXTS = 200  # for attention
 

@@ -12,17 +12,13 @@ from tertium.analysis import Calibration, calibration, calibration_figure, gold_
 from tertium.data.overlap import pair_key
 from tertium.evaluation.metrics import spearman
 from tertium.evaluation.tasks.csts import condition_sensitivity
-from tertium.explain.focus_figure import focus_figure
+from tertium.explain.figures import focus_figure
 from tertium.report.data import GradedSet
 from tertium.report.model_report import ModelReport, Scoring
 from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, rounded
 
 __all__ = ["calibration_section", "conditions_section", "gallery_section", "scatter_section"]
-
-
 _MARGIN = 0.1  # of the model's scale that grades seen in a file may leave free at either end
-
-
 _NO_PAIRS = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
 
 

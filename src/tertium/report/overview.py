@@ -9,7 +9,6 @@ from tertium.report.model_report import ModelReport
 from tertium.report.page import Block, Broken, Drawn, LeftOut, Note, Section, Table
 
 __all__ = ["broken_section", "left_out_section", "made_section", "models_section"]
-
 _TITLES = {
     "results": "Results",
     "scatter": "Cosine against grade",

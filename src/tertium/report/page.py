@@ -38,7 +38,6 @@ __all__ = [
 
 PAGE = "index.html"
 NUMBERS = "report.json"
-
 _HERE = Path(__file__).parent
 _MANY = 200  # marks; beyond that a picture of them is smaller than their outlines
 _DPI = 150

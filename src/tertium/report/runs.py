@@ -14,10 +14,7 @@ from tertium.errors import TertiumError
 from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table
 
 __all__ = ["Log", "Runs", "read_runs", "runs_section"]
-
-
 _SEED = re.compile(r"-seed\d+$")
-
 
 Log = list[dict[str, float]]
 
