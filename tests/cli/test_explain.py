@@ -40,7 +40,7 @@ def test_as_json_and_as_files(run: Run, tiny_bert: Path, tmp_path: Path) -> None
 def test_under_a_condition(run: Run, conditional: Path) -> None:
     ran = run("explain", "the cat", "a dog", "--on", "the y", "-m", conditional)
     assert ran.code == 0, ran.err
-    assert "as to: the y" in ran.out and "reallocated" in ran.out
+    assert "with respect to: the y" in ran.out and "reallocated" in ran.out
     ran = run("explain", "the cat", "a dog", "--on", "the y", "-m", conditional, "--json")
     attention = json.loads(ran.out)["attention"]
     assert len(attention["without_condition"]) == len(attention["reallocated"]) == 4

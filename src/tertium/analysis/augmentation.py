@@ -58,7 +58,7 @@ class Augmented:
 def drop_by_attention(encoder: Encoder, view: AttentionDropout, text: str) -> Augmented:
     """Which tokens ``view`` would drop first, up to its k.
 
-    The number depends on k alone, not on the view's rate, so that a short sentence shows as much
+    The number depends only on k, not on the view's rate, so that a short sentence shows as much
     as a long one.
     """
     tokens = _tokens(encoder, text)

@@ -42,7 +42,7 @@ def find_excluded(
     Args:
         exclude: ``FILE`` or ``FILE:SPLIT``, which must exist and hold pairs.
         training_data: what the model's card lists; plain sentences are passed over, and what is
-            not at hand is named in a warning.
+            not available is named in a warning.
         folder: benchmark folder.
     """
     found = [*_named(exclude), *_on_card(training_data, folder)]
@@ -63,7 +63,7 @@ def _on_card(
             keys = _keys(data, folder)
         except TertiumError as error:
             warnings.warn(
-                f"The model's card lists {data.name}, which is not at hand, so the leak-free "
+                f"The model's card lists {data.name}, which is not available, so the leak-free "
                 f"figures may still count its pairs: {error}",
                 TertiumWarning,
                 stacklevel=2,

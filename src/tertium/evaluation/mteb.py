@@ -63,7 +63,7 @@ class MtebEncoder:
         )
 
     def encode(self, inputs: Iterable[dict[str, Any]], **options: Any) -> np.ndarray:
-        """One row per text of all batches; of MTEB's options only the progress bar is heeded."""
+        """One row per text of all batches; of MTEB's options only the progress bar is used."""
         texts = [text for batch in inputs for text in batch["text"]]
         return self.model.encode(texts, progress=options.get("show_progress_bar"))
 

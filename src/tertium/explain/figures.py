@@ -37,7 +37,7 @@ def explanation_title(found: Explanation) -> str:
     """The score, its scale and the respect in which texts were compared."""
     low, high = found.scale
     shown = f"{found.score:.2f}" if (low, high) != (-1.0, 1.0) else f"{found.score:.3f}"
-    respect = "" if found.condition is None else f", as to: {found.condition}"
+    respect = "" if found.condition is None else f", with respect to: {found.condition}"
     return f"{shown} on a scale from {low:g} to {high:g}{respect}"
 
 
@@ -104,7 +104,7 @@ def _bars(axes: "Axes", found: Explanation, text: int, places: list[int]) -> Non
     axes.axvline(0, color="0.3", lw=0.8)
     axes.set_title(f"text {'AB'[text]}", fontsize=10)
     meaning = (
-        "score falls by, without the word" if found.gradients is None else "integrated gradients"
+        "drop in score without the word" if found.gradients is None else "integrated gradients"
     )
     axes.set_xlabel(meaning, fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
@@ -161,7 +161,7 @@ def focus_figure(found: Focus) -> "Figure":
     panels = (("attention, last layer", found.attention), ("reallocated", found.weights))
     for place, (title, matrix) in enumerate(panels, 1):
         _draw(figure.add_subplot(1, 2, place), found, matrix, title)
-    figure.suptitle(f"as to: {found.condition}")
+    figure.suptitle(f"with respect to: {found.condition}")
     return figure
 
 

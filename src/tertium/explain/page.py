@@ -71,7 +71,7 @@ def _words(found: Explanation, text: int) -> str:
 def _legend(found: Explanation) -> str:
     colours = "Blue words (+) hold the texts together, orange ones (-) set them apart"
     if found.gradients is None:
-        return f"{colours}: by so much the score falls or rises without the word."
+        return f"{colours}: the drop or rise in score when the word is removed."
     first, second = found.gradients.baselines
     return (
         f"{colours}: integrated gradients from a text that says nothing, where the score is "

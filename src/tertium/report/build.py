@@ -83,7 +83,7 @@ def build_report(
 ) -> BuiltReport:
     """Write a page about models; it appears whole, or not at all.
 
-    A model that cannot be loaded or measured is told on the page, and the others are still there.
+    A model that cannot be loaded or measured is reported on the page beside the others.
 
     Args:
         models: names, folders or hub ids.
@@ -95,9 +95,9 @@ def build_report(
         folder: where they are.
         runs: folders of training runs, sweeps and low-shot studies.
         sentence: whose attention maps are drawn.
-        limit: at most so many pairs of a set, drawn by the seed.
+        limit: maximum number of pairs of a set, sampled with the seed.
         resamples: bootstrap samples.
-        seed: of all that is drawn.
+        seed: random seed for sampling.
         command: what the page says made it (default: this process's command line).
         progress: False for no progress on standard error.
     """
@@ -139,8 +139,8 @@ def build_report(
                 )
                 reports += [found] if found is not None else []
             if not reports:
-                told = "; ".join(f"{entry.model}: {entry.error}" for entry in broken)
-                raise TertiumError(f"No model could be looked at, so there is no report. {told}")
+                failed = "; ".join(f"{entry.model}: {entry.error}" for entry in broken)
+                raise TertiumError(f"No model could be looked at, so there is no report. {failed}")
             broken += [entry for one in reports for entry in one.broken]
             figures = measure(reports, material.sets, resamples=resamples, seed=seed)
             sections, left_out = _contents(reports, material, figures, sentence)
@@ -186,7 +186,7 @@ def _looked_at(
             step=step,
             **options,
         )
-    except Exception as error:  # told on the page; the other models are still worth a report
+    except Exception as error:  # reported on the page; the other models are still worth a report
         kind = "" if isinstance(error, TertiumError) else f"{type(error).__name__}: "
         broken.append(Broken(label, doing, f"{kind}{error}"))
         return None

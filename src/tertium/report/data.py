@@ -23,6 +23,7 @@ from tertium.types import Kind, TextTriple
 
 __all__ = [
     "CONDITIONAL",
+    "NO_PAIRS",
     "GradedSet",
     "Material",
     "collect",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 CONDITIONAL = "C-STS"
+NO_PAIRS = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
 _MAIN = "STS-B"
 _TEXTS = 200  # for attention
 
@@ -111,7 +113,7 @@ def read_own(
 
     Args:
         files: read whole.
-        limit: at most so many pairs of each.
+        limit: maximum number of pairs of each.
         seed: draws them.
         scale: lowest and highest grade; a grade outside is an error (default: as seen).
     """
@@ -191,7 +193,7 @@ def _conditions(rows: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _drawn(whole: GradedSet, *, limit: int, seed: int) -> GradedSet:
-    """At most so many pairs, drawn by the seed, in the order of the file."""
+    """At most ``limit`` pairs, sampled with the seed, in the order of the file."""
     if len(whole.gold) <= limit:
         return whole
     places = np.sort(np.random.default_rng(seed).choice(len(whole.gold), limit, replace=False))

@@ -13,13 +13,12 @@ from tertium.data.overlap import pair_key
 from tertium.evaluation.metrics import spearman
 from tertium.evaluation.tasks.csts import condition_sensitivity
 from tertium.explain.figures import focus_figure
-from tertium.report.data import GradedSet
+from tertium.report.data import NO_PAIRS, GradedSet
 from tertium.report.model_report import ModelReport, Scoring
 from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, rounded
 
 __all__ = ["calibration_section", "conditions_section", "gallery_section", "scatter_section"]
 _MARGIN = 0.1  # of the model's scale that grades seen in a file may leave free at either end
-_NO_PAIRS = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
 
 
 def scatter_section(
@@ -28,7 +27,7 @@ def scatter_section(
     """Cosine against grade."""
     by_cosine = _on(reports, main, by="cosine")
     if main is None or not by_cosine:
-        reason = _NO_PAIRS if main is None else "no model here gives vectors."
+        reason = NO_PAIRS if main is None else "no model here gives vectors."
         return None, [LeftOut("scatter", None, reason)]
     found = {scoring.name: scoring.values[main.name] for scoring in by_cosine}
     correlations = {name: spearman(main.gold, values) for name, values in found.items()}
@@ -176,7 +175,7 @@ def _told(before: str, values: dict[str, str]) -> str:
 def conditions_section(
     reports: Sequence[ModelReport], sets: Sequence[GradedSet]
 ) -> tuple[Section | None, list[LeftOut]]:
-    """Whether scores heed conditions, and how conditions move attention."""
+    """Whether scores follow conditions, and how conditions move attention."""
     graders = [report for report in reports if report.facts.kind == "conditional"]
     if not graders:
         reason = "no model here takes conditions."
@@ -201,12 +200,12 @@ def conditions_section(
             Drawn(
                 name=f"focus-{number}",
                 figure=focus_figure(entry.found),
-                title=f"Attention as to “{condition}”, {entry.label}",
+                title=f"Attention with respect to “{condition}”, {entry.label}",
                 caption=(
-                    f"{entry.label}: “{a}” and “{b}”, as to: {condition}. Left, attention of the "
-                    "last layer; right, as the condition reallocates it. Darker is more. Words "
-                    "that exchange most attention with the condition are framed: they should gain "
-                    "from left to right."
+                    f"{entry.label}: “{a}” and “{b}”, with respect to: {condition}. Left, "
+                    "attention of the last layer; right, as the condition reallocates it. Darker "
+                    "is more. Words that exchange most attention with the condition are framed: "
+                    "they should gain from left to right."
                 ),
                 alt="Two heat maps between words. Marked: "
                 + ", ".join(entry.found.words[at] for at in entry.found.marked)
@@ -273,8 +272,7 @@ def gallery_section(
 ) -> tuple[Section | None, list[LeftOut]]:
     """The pairs on which models and people disagree most."""
     if main is None:
-        reason = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
-        return None, [LeftOut("gallery", None, reason)]
+        return None, [LeftOut("gallery", None, NO_PAIRS)]
     blocks: list[Table] = []
     numbers: dict[str, Any] = {"set": main.name}
     for report in reports:

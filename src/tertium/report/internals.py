@@ -15,7 +15,7 @@ from tertium.analysis import (
     information_scatter,
     sink_figure,
 )
-from tertium.report.data import GradedSet
+from tertium.report.data import NO_PAIRS, GradedSet
 from tertium.report.look import PartLook
 from tertium.report.model_report import ModelReport
 from tertium.report.page import Block, Drawn, LeftOut, Section, Table, rounded
@@ -40,8 +40,7 @@ def plane_section(
         if report.geometry is None and main is not None
     ]
     if main is None or not measured:
-        reason = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
-        return None, [LeftOut("plane", None, reason)] if main is None else left_out
+        return None, [LeftOut("plane", None, NO_PAIRS)] if main is None else left_out
     places = {
         label: Place(values["alignment"], values["uniformity"], scores.get(label))
         for label, values in measured.items()
@@ -257,7 +256,7 @@ def views_section(reports: Sequence[ModelReport], texts: int) -> Section | None:
                         f"{part.label}. A point is a pair of views under dropout: of the same "
                         "text, or of two. Across, their cosine; up, how much the attention of "
                         "one tells of that of the other. Two clouds far apart in height: "
-                        "attention alone tells the same text from another."
+                        "attention by itself tells the same text from another."
                     ),
                     alt=f"Two clouds. Mean information {same:.2f} nats for the same text, "
                     f"{other:.2f} for two texts.",

@@ -74,7 +74,7 @@ class Part:
 
 @dataclass
 class PartLook:
-    """What can be seen of one transformer; what cannot is None, and told."""
+    """What can be seen of one transformer; what cannot is None, with a reason."""
 
     label: str
     maps: AttentionMaps | None = None

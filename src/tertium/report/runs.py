@@ -89,7 +89,7 @@ def _json(path: Path) -> Any:
         raise TertiumError(f"{path} is not JSON: {error}. Run it again.") from error
 
 
-_CURVES = 7  # more lines than colours cannot be told apart
+_CURVES = 7  # more lines than colours cannot be distinguished
 
 
 def runs_section(found: Sequence[Runs]) -> tuple[Section | None, list[LeftOut]]:
@@ -181,8 +181,8 @@ def _variants(runs: Runs, number: int) -> list[Block]:
             title=f"Variants over seeds, {runs.name}",
             caption=(
                 "A row per variant: light points are seeds, the dark one their mean with one "
-                "standard deviation. Variants whose bars overlap are not told apart by so many "
-                "seeds."
+                "standard deviation. Variants whose bars overlap cannot be distinguished with "
+                "so few seeds."
             ),
             alt="; ".join(f"{row[0]} {row[2]}" for row in rows) + ".",
             function="variant_figure",
