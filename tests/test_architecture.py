@@ -1,20 +1,28 @@
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import tertium
 from tertium.data import DATASETS
+from tertium.engines import ENGINES
 from tertium.evaluation import TASKS
-from tertium.models import ENCODERS
+from tertium.heads import CONDITIONAL_HEADS, HEADS
+from tertium.models import ENCODERS, NAMES
 from tertium.objectives import OBJECTIVES
 from tertium.recipes import suites
-from tertium.types import Kind
+from tertium.recipes.files import recipe_names
+from tertium.recipes.sweep import sweep_names
+from tertium.types import Kind, Pooling
+from tertium.views import VIEWS
 
 TESTS = Path(__file__).parent
+DOCS = TESTS.parent / "docs"
 RECIPES = Path(tertium.__file__).parent / "recipes"
 HEAVY = {"torch", "transformers", "sentence_transformers", "sklearn", "scipy", "numpy", "pandas"}
 MODULES = sorted(
@@ -63,17 +71,46 @@ def test_every_encoder_has_a_kind_and_tests(key: str) -> None:
     assert (TESTS / "models" / f"test_{module}.py").is_file()
 
 
-@pytest.mark.parametrize("key", OBJECTIVES)
-def test_every_objective_has_tests(key: str) -> None:
-    module = OBJECTIVES[key].__module__.rsplit(".", 1)[-1]
-    assert (TESTS / "objectives" / f"test_{module}.py").is_file()
+# Each registry with the folder of its tests and the page that describes its keys.
+REGISTRIES: dict[str, tuple[Iterable[str], str, str]] = {
+    "objective": (OBJECTIVES, "objectives", "reference/objectives.md"),
+    "head": (HEADS, "heads", "reference/heads.md"),
+    "conditional head": (CONDITIONAL_HEADS, "heads", "reference/heads.md"),
+    "view": (VIEWS, "views", "reference/views.md"),
+    "pooling": (Pooling, "models", "reference/encoders.md"),
+    "engine": (ENGINES, "engines", "how-to/engines.md"),
+    "task": (TASKS, "evaluation", "reference/evaluation.md"),
+    "name": (NAMES, "models", "reference/python.md"),
+    "recipe": (recipe_names(), "recipes", "reference/recipes.md"),
+    "sweep": (sweep_names(), "recipes", "reference/recipes.md"),
+}
+# How tests call a registry that they go through from end to end.
+WHOLE = {
+    "pooling": ", Pooling)",
+    "task": "TASKS",
+    "recipe": "recipe_names()",
+    "sweep": "sweep_names()",
+}
+
+
+@pytest.mark.parametrize(
+    ("registry", "key"),
+    [(name, str(key)) for name, (keys, _, _) in REGISTRIES.items() for key in keys],
+)
+def test_every_key_has_a_test_and_a_place_on_its_page(registry: str, key: str) -> None:
+    keys, folder, page = REGISTRIES[registry]
+    shown = (DOCS / page).read_text(encoding="utf-8")
+    assert re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", shown), f"{page} does not name {key}"
+    tests = "".join(file.read_text("utf-8") for file in (TESTS / folder).glob("test_*.py"))
+    words = {f'"{key}"', WHOLE.get(registry, f'"{key}"')}
+    if isinstance(keys, dict) and isinstance(keys[key], type):
+        words.add(keys[key].__name__)
+    assert any(word in tests for word in words), f"no test in tests/{folder} names {key}"
 
 
 @pytest.mark.parametrize("key", TASKS)
-def test_every_task_is_in_one_suite_and_runs_in_a_test(key: str) -> None:
+def test_every_task_is_in_one_suite(key: str) -> None:
     assert len([suite for suite in suites().values() if key in suite.tasks]) == 1
-    tests = "".join(file.read_text("utf-8") for file in TESTS.glob("evaluation/**/test_*.py"))
-    assert f'"{key}"' in tests or "TASKS" in tests
 
 
 @pytest.mark.parametrize("key", sorted(suites()))

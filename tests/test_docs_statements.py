@@ -36,6 +36,7 @@ from tertium.recipes.files import read_recipe, recipe_names
 from tertium.recipes.lowshot import run_low_shot
 from tertium.recipes.sweep import sweep_names
 from tertium.recipes.train import train
+from tests.forking import fork_command
 from tests.recipes.toys import toy_benchmarks, toy_pairs, toy_recipe, toy_stage
 from tests.test_docs import DOCS, FENCE, PAGES, ROOT, commands
 
@@ -199,35 +200,36 @@ tertium.cli.main()
 
 
 @pytest.mark.integration
-def test_exit_codes_are_those_of_the_readme(tmp_path: Path) -> None:
+def test_exit_codes_are_those_of_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     stated = re.search(r"exit code is (.*?)\.\n", readme, re.S)
     assert stated
-    codes = dict(re.findall(r"(\d+) for (?:an? )?(\w+)", stated[1]))
-    (tmp_path / "bad.tsv").write_text("sentence1\tsentence2\tscore\na\tb\tx\n", encoding="utf-8")
+    codes = {what: int(code) for code, what in re.findall(r"(\d+) for (?:an? )?(\w+)", stated[1])}
     calls = {
-        "success": [["-m", "tertium", "models"], ["-m", "tertium", "--version"]],
+        "success": [["models"], ["--version"]],
         "mistake": [
-            ["-m", "tertium", "nonsense"],
-            ["-m", "tertium", "models", "--nonsense"],
-            ["-m", "tertium", "data", "check", "nowhere.tsv"],
-            ["-m", "tertium", "data", "check", "bad.tsv"],
+            ["nonsense"],
+            ["models", "--nonsense"],
+            ["data", "check", "nowhere.tsv"],
+            ["data", "check", "bad.tsv"],
         ],
-        "interruption": [["-c", FAILING.format("KeyboardInterrupt"), "fail"]],
-        "bug": [["-c", FAILING.format("ZeroDivisionError"), "fail"]],
     }
-    assert sorted(codes.values()) == sorted(calls)
-    for code, what in codes.items():
-        for arguments in calls[what]:
-            ran = subprocess.run(
-                [sys.executable, *arguments],
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert ran.returncode == int(code), (arguments, ran.stderr)
-            assert ("Traceback" in ran.stderr) == (what == "bug")
+    failures = {"interruption": "KeyboardInterrupt", "bug": "ZeroDivisionError"}
+    assert sorted(codes) == sorted({**calls, **failures})
+    (tmp_path / "bad.tsv").write_text("sentence1\tsentence2\tscore\na\tb\tx\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for what, lines in calls.items():
+        for arguments in lines:
+            ran = fork_command(*arguments, errors=tmp_path / "errors")
+            assert ran.wait() == codes[what], (arguments, ran.errors.read_text())
+            assert "Traceback" not in ran.errors.read_text()
+    for what, error in failures.items():  # of which Python itself tells
+        command = [sys.executable, "-c", FAILING.format(error), "fail"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == codes[what], ended.stderr
+        assert ("Traceback" in ended.stderr) == (what == "bug")
 
 
 # data

@@ -25,6 +25,7 @@ from tertium.recipes.sweep import read_sweep
 from tertium.recipes.train import train
 from tertium.recipes.triples import TripleData, fold_of, load_triples
 from tertium.training import conditional as training
+from tests.recipes.combinations import once_per_combination
 from tests.recipes.toys import toy_recipe, toy_stage, toy_triples
 from tests.training.toys import StoppedError, stop_at, stopped
 
@@ -86,7 +87,7 @@ def tiny_overrides(name: str, tiny: Path | str) -> list[str]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", CONDITIONAL)
+@pytest.mark.parametrize("name", once_per_combination(CONDITIONAL))
 def test_every_conditional_recipe_takes_two_steps(
     name: str,
     tiny_bert: Path,

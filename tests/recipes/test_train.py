@@ -25,6 +25,7 @@ from tertium.recipes.train import train
 from tertium.training.stage import StageTrainer
 from tertium.types import Tokens
 from tests.fakes import tiny_model
+from tests.recipes.combinations import once_per_combination
 from tests.recipes.toys import contrast_stage, toy_pairs, toy_recipe, toy_stage, toy_text_file
 from tests.training.toys import StoppedError
 
@@ -54,7 +55,7 @@ def same_weights(one: Path, two: Path) -> bool:
 CONDITIONAL = [name for name in recipe_names() if read_recipe(name)[0].stages[-1].head is not None]
 
 
-@pytest.mark.parametrize("name", sorted({*recipe_names()} - {*CONDITIONAL}))
+@pytest.mark.parametrize("name", once_per_combination({*recipe_names()} - {*CONDITIONAL}))
 def test_every_recipe_takes_two_steps(
     name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
 ) -> None:

@@ -1,12 +1,15 @@
 """Models for a server that need no weights, and a worker that is a thread."""
 
+import contextlib
 import multiprocessing
 import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,11 +121,20 @@ def load(name: str, **options: Any) -> Any:
 def launch_fork(spec: Spec, connection: socket.socket) -> Any:
     """A worker that may be killed, and has all imports already."""
     process = multiprocessing.get_context("fork").Process(
-        target=run_worker, args=(connection, spec), daemon=True
+        target=_run_alone, args=(connection, spec), daemon=True
     )
     process.start()
     connection.close()
     return process
+
+
+def _run_alone(connection: socket.socket, spec: Spec) -> None:
+    """Without copies of the server's sockets: with them it would not notice their end."""
+    for number in (int(entry.name) for entry in Path("/dev/fd").iterdir()):
+        with contextlib.suppress(OSError):
+            if number != connection.fileno() and stat.S_ISSOCK(os.fstat(number).st_mode):
+                os.close(number)
+    run_worker(connection, spec)
 
 
 class _Thread:

@@ -211,17 +211,17 @@ def test_every_answer_is_as_described(site: Live) -> None:
         jsonschema.validate(answer.json(), {**schema, "components": described["components"]})
 
 
-def test_thousands_of_tiny_requests(site: Live) -> None:
+def test_a_thousand_tiny_requests(site: Live) -> None:
     def some(number: int) -> Counter[int]:
         with httpx.Client(base_url=site.url) as client:
             return Counter(
                 client.post("/v1/embeddings", json={"input": f"{number} {n}"}).status_code
-                for n in range(250)
+                for n in range(125)
             )
 
     with ThreadPoolExecutor(8) as pool:
         found = sum(pool.map(some, range(8)), Counter[int]())
-    assert found == {200: 2000}
+    assert found == {200: 1000}
 
 
 def test_slow_clients_hold_nobody_up() -> None:

@@ -59,7 +59,7 @@ async def test_an_idle_worker_does_not_wait_for_company() -> None:
 @awaited
 async def test_a_full_queue_gives_429_and_says_when_to_come_back() -> None:
     async with running(queue_requests=4) as client:
-        first = [asyncio.ensure_future(ask(client, f"sleep 1.5 {n}")) for n in range(4)]
+        first = [asyncio.ensure_future(ask(client, f"sleep 0.8 {n}")) for n in range(4)]
         await until(lambda: client.service.queue.held == 4)
         rest = await asyncio.gather(*(ask(client, f"text {n}") for n in range(20)))
         assert {answer.status_code for answer in rest} == {429}
