@@ -288,6 +288,8 @@ def test_the_architecture_page_draws_the_layers_that_the_linter_checks() -> None
     drawn = [set(re.findall(r"[a-z]+", line)) for line in re.findall(r"^\d  (.+)$", page, re.M)]
     beside = set(named(re.search(r"ground floor has (.*)", page)[1]))  # type: ignore[index]
     assert [*drawn[:-1], drawn[-1] | beside] == layers
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\d  .+$", contributing, re.M) == re.findall(r"^\d  .+$", page, re.M)
 
 
 def test_what_crosses_the_floors_has_the_fields_that_the_page_names() -> None:

@@ -6,7 +6,6 @@ wherever in a function the import stands.
 """
 
 import ast
-import itertools
 import re
 import tomllib
 from collections.abc import Iterator
@@ -164,16 +163,3 @@ def test_circles_are_found() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     inside = {name: edges - {"tertium"} for name, edges in graph().items()}
     assert circles(inside) == []
-
-
-@pytest.mark.xfail(reason="rooms are being redrawn", strict=False)
-@pytest.mark.parametrize("page", ["docs/concepts/architecture.md", "CONTRIBUTING.md"])
-def test_the_pages_show_the_same_drawing(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    drawn = re.findall(r"^(\d)  (\w+(?: · \w+)*)$", text, flags=re.MULTILINE)
-    levels = {name: int(level) for level, rooms in drawn for name in rooms.split(" · ")}
-    above = {name for name, floor in floors().items() if floor < max(floors().values())}
-    assert above <= set(levels) <= set(floors())
-    for one, other in itertools.permutations(levels, 2):
-        if levels[one] > levels[other]:
-            assert floors()[one] < floors()[other], f"{page}: {one} is drawn above {other}"
