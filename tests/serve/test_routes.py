@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from tertium.corpus import TextIndex
 from tertium.errors import TertiumError
+from tertium.serve.routes import ENDPOINTS, Call, Endpoint
 from tests.serve.fakes import FakeModel
 from tests.serve.here import Here, awaited, running
 
@@ -369,3 +371,34 @@ async def test_health_and_counters() -> None:
     assert 'tertium_requests_total{route="other",status="404"} 1.0' in text
     assert "tertium_tokens_total 8.0" in text and "tertium_workers_ready 1.0" in text
     assert "secret-name" not in text and "cat" not in text
+
+
+@awaited
+async def test_an_endpoint_is_one_entry_of_the_registry() -> None:
+    class LengthsRequest(BaseModel):
+        texts: list[str]
+
+    class LengthsAnswer(BaseModel):
+        tokens: int
+
+    async def lengths(call: Call, asked: LengthsRequest) -> dict[str, Any]:
+        """Tokens of all texts."""
+        count = len(asked.texts)
+        found, _ = await call.ask("embed", asked.texts, count=count, param="texts", dimensions=None)
+        return {"tokens": found["tokens"]}
+
+    toy = Endpoint("How long texts are", LengthsRequest, LengthsAnswer, lengths)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENDPOINTS, "lengths", toy)
+        async with running(max_inputs=4) as client:
+            assert await post(client, "lengths", texts=TEXTS) == {"tokens": 17}
+            assert await refused(client, "lengths", texts=[1]) == (
+                *(400, "invalid_request"),
+                "texts.0",
+            )
+            assert (await refused(client, "lengths", texts=["a"] * 5))[1] == "too_many_inputs"
+            described = (await client.get("/openapi.json")).json()["paths"]["/v1/lengths"]["post"]
+            assert described["summary"] == toy.summary
+            assert described["description"] == "Tokens of all texts."
+            counted = (await client.get("/metrics")).text
+            assert 'tertium_requests_total{route="/v1/lengths",status="200"} 1.0' in counted
