@@ -21,7 +21,7 @@ import tertium
 from tertium.models import Encoder
 from tertium.models.batching import lean_batches, token_budget_batches
 from tertium.models.encoder import Truncation
-from tertium.serve.batching import BatchQueue, Task
+from tertium.serve.batching import BatchQueue, QueuedRequest
 from tertium.serve.host import TextReader
 from tertium.serve.spawn import Spec
 
@@ -115,7 +115,7 @@ def by_queue(model: Encoder, texts: Sequence[str], gathered: int) -> None:
     """As a worker does it for so many clients, each of which asks again when it is answered."""
     queue = BatchQueue(TextReader(model), budget=gathered, most=10**9)
     waiting = [
-        Task({"id": start, "kind": "embed"}, texts[start : start + TEXTS])
+        QueuedRequest({"id": start, "kind": "embed"}, texts[start : start + TEXTS])
         for start in range(0, len(texts), TEXTS)
     ]
     free = CLIENTS
@@ -155,7 +155,7 @@ def spent(server: int) -> tuple[float, float, float]:
     return times[False], times[True], children.ru_utime + children.ru_stime
 
 
-def _fail(task: Task, error: Exception) -> None:
+def _fail(task: QueuedRequest, error: Exception) -> None:
     raise error
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tertium.serve.batching import BatchQueue, Task, Tokenized
+from tertium.serve.batching import BatchQueue, QueuedRequest, Tokenized
 from tertium.serve.errors import APIError
 
 
@@ -35,21 +35,23 @@ def new_queue(budget: int = 10, most: int = 1000) -> tuple[BatchQueue, Lengths]:
     return BatchQueue(reader, budget=budget, most=most), reader
 
 
-def task(number: int, *contents: int, alone: bool = False, client: str = "") -> Task:
-    return Task({"id": number, "kind": "embed", "alone": alone, "client": client}, contents)
+def task(number: int, *contents: int, alone: bool = False, client: str = "") -> QueuedRequest:
+    return QueuedRequest(
+        {"id": number, "kind": "embed", "alone": alone, "client": client}, contents
+    )
 
 
-def refused(task: Task, error: Exception) -> None:
+def refused(task: QueuedRequest, error: Exception) -> None:
     raise error
 
 
-def admit(queue: BatchQueue, *tasks: Task) -> None:
+def admit(queue: BatchQueue, *tasks: QueuedRequest) -> None:
     for each in tasks:
         queue.admit(each)
 
 
 def drain(
-    queue: BatchQueue, refuse: Callable[[Task, Exception], None] = refused
+    queue: BatchQueue, refuse: Callable[[QueuedRequest, Exception], None] = refused
 ) -> list[list[tuple[int, int, int]]]:
     rounds = []
     while queue.busy:
@@ -167,7 +169,7 @@ def test_too_many_tokens_are_refused_and_the_others_stay() -> None:
     queue, _ = new_queue(most=10)
     told: list[tuple[int, str]] = []
 
-    def refuse(refused: Task, error: Exception) -> None:
+    def refuse(refused: QueuedRequest, error: Exception) -> None:
         refused.dropped = True
         told.append((refused.id, str(error)))
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tertium.serve.batching import Task
+from tertium.serve.batching import QueuedRequest
 from tertium.serve.explaining import Explaining, Explanations, Make, _parts, scorings
 
 
-def task(number: int, parts: int) -> Task:
-    return Task({"id": number, "kind": "explain"}, [parts])
+def task(number: int, parts: int) -> QueuedRequest:
+    return QueuedRequest({"id": number, "kind": "explain"}, [parts])
 
 
-def start(task: Task) -> tuple[int, Make]:
+def start(task: QueuedRequest) -> tuple[int, Make]:
     parts = task.contents[0]
 
     def make(pause: Callable[[], None]) -> Any:

@@ -15,19 +15,21 @@ __all__ = [
     "BatchQueue",
     "FairQueue",
     "Matrix",
+    "QueuedRequest",
     "Reader",
     "Slice",
-    "Task",
     "TimeShares",
     "Tokenized",
     "Turn",
 ]
 
-_READ_TOGETHER = 32_768  # characters that are made tokens of before the next batch: some 20 ms
+_READ_TOGETHER = 32_768  # characters that are tokenized before the next batch: some 20 ms
 _PER_TOKEN = 4  # characters of a token, roughly
-_BATCH_SECONDS = 0.25  # others wait for a batch no longer than this, as far as its model is known
-_AT_FIRST = 1024  # tokens that are run together before its speed is known
-_LEAST_TOGETHER = 256  # tokens that are worth a batch, however slow the model
+_BATCH_SECONDS = (
+    0.25  # the longest that others wait for a batch, as far as the model's speed is known
+)
+_AT_FIRST = 1024  # tokens that run together before the speed is known
+_LEAST_TOGETHER = 256  # tokens that are worth a batch, however slow the model is
 
 Matrix = NDArray[np.float32]
 T = TypeVar("T")
@@ -132,11 +134,11 @@ class TimeShares(Generic[K]):
 
 @dataclass(frozen=True)
 class Tokenized:
-    """A text or triple that was read.
+    """A text or triple after tokenization.
 
     Attributes:
         key: the same for what gives the same row.
-        tokens: how many of it the model reads.
+        tokens: how many the model reads of it.
         cut: whether there were more.
         ids: its tokens, for a model that takes them.
     """
@@ -164,8 +166,8 @@ class Reader(Protocol):
 
 
 @dataclass(eq=False)
-class Task:
-    """A request on its way.
+class QueuedRequest:
+    """A request inside a worker.
 
     Attributes:
         head: as the server sent it.
@@ -227,7 +229,7 @@ class Task:
 class Slice:
     """Consecutive items of a task."""
 
-    task: Task
+    task: QueuedRequest
     start: int
     end: int
 
@@ -238,7 +240,7 @@ class Slice:
 
 
 class BatchQueue:
-    """Tasks for one model. A large one is read and run in parts, and smaller ones go first.
+    """Requests for one model. A large one is read and run in parts, and smaller ones go first.
 
     Args:
         reader: reads and runs.
@@ -250,8 +252,8 @@ class BatchQueue:
         self._reader = reader
         self._budget = budget
         self._most = most
-        self._waiting: FairQueue[Task] = FairQueue()
-        self._pace: float | None = None  # tokens in a second, of late
+        self._waiting: FairQueue[QueuedRequest] = FairQueue()
+        self._pace: float | None = None  # tokens per second, recently
 
     @property
     def busy(self) -> bool:
@@ -271,7 +273,7 @@ class BatchQueue:
             now = tokens / max(seconds, 1e-6)
             self._pace = now if self._pace is None else (self._pace + now) / 2
 
-    def admit(self, task: Task) -> None:
+    def admit(self, task: QueuedRequest) -> None:
         """Let a task wait for its turn; what it costs is estimated from its characters."""
         cost = sum(_estimate(self._reader.size(content)) for content in task.contents)
         self._waiting.add(task, client=task.client, cost=min(cost, self._most))
@@ -282,7 +284,7 @@ class BatchQueue:
         self._check(tokens)
         return tokens
 
-    def gather(self, refuse: Callable[[Task, Exception], None]) -> list[Slice]:
+    def gather(self, refuse: Callable[[QueuedRequest, Exception], None]) -> list[Slice]:
         """What runs next: as many items as fit, in turn; none while a large task is being read.
 
         Args:
@@ -316,7 +318,7 @@ class BatchQueue:
             self._waiting.finish(turn, used=task.tokens)
         return found
 
-    def _read(self, task: Task, most: int) -> int:
+    def _read(self, task: QueuedRequest, most: int) -> int:
         """Read on in a task, as far as ``most`` characters go and at least one text; how many."""
         start, size = len(task.items), 0
         contents = itertools.islice(task.contents, start, None)

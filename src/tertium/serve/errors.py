@@ -20,7 +20,7 @@ _TYPES = {
 
 
 class APIError(Exception):
-    """What the client is told instead of an answer.
+    """An error that is sent to the client.
 
     Args:
         status: of the response.

@@ -9,7 +9,7 @@ import numpy as np
 from tertium.explain import explained
 from tertium.models.encoder import Truncation
 from tertium.models.explains import Explainable
-from tertium.serve.batching import FairQueue, Task, Turn
+from tertium.serve.batching import FairQueue, QueuedRequest, Turn
 from tertium.serve.errors import APIError
 from tertium.serve.spawn import short_name
 
@@ -102,23 +102,23 @@ class Explanations:
     """
 
     def __init__(
-        self, start: "Callable[[Task], tuple[int, Callable[[Callable[[], None]], Any]]]"
+        self, start: "Callable[[QueuedRequest], tuple[int, Callable[[Callable[[], None]], Any]]]"
     ) -> None:
         self._start = start
-        self._waiting: FairQueue[tuple[Task, Explaining]] = FairQueue()
-        self._turn: Turn[tuple[Task, Explaining]] | None = None
+        self._waiting: FairQueue[tuple[QueuedRequest, Explaining]] = FairQueue()
+        self._turn: Turn[tuple[QueuedRequest, Explaining]] | None = None
 
     @property
     def busy(self) -> bool:
         """Whether anything waits."""
         return bool(self._waiting)
 
-    def admit(self, task: Task) -> None:
+    def admit(self, task: QueuedRequest) -> None:
         """Let a task wait, or refuse it."""
         cost, make = self._start(task)
         self._waiting.add((task, Explaining(make)), client=task.client, cost=cost)
 
-    def current(self) -> Task | None:
+    def current(self) -> QueuedRequest | None:
         """Whose turn it is; those that nobody waits for are ended."""
         while (turn := self._waiting.pop()) is not None:
             task, explaining = turn.item

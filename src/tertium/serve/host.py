@@ -22,7 +22,7 @@ from tertium.models.encoder import Truncation, beginning
 from tertium.models.ensemble import Ensemble
 from tertium.models.grading import TripleGrader
 from tertium.models.pair import PairScorer
-from tertium.serve.batching import BatchQueue, Matrix, Task, Tokenized
+from tertium.serve.batching import BatchQueue, Matrix, QueuedRequest, Tokenized
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Make, explain, explains, scorings
 from tertium.serve.protocol import Message
@@ -221,7 +221,7 @@ class ModelHost:
         """The answer to a search while the index cannot be searched."""
         return APIError(503, "index_unavailable", "The index cannot be searched at the moment.")
 
-    def finish(self, task: Task) -> Message:
+    def finish(self, task: QueuedRequest) -> Message:
         """The answer to a task whose rows are all there."""
         rows = task.rows
         assert rows is not None
@@ -239,7 +239,7 @@ class ModelHost:
             return {**counts, "results": self._search(rows, head)}, b""
         return {**counts, "scores": rows.tolist()}, b""
 
-    def explain(self, task: Task) -> tuple[int, Make]:
+    def explain(self, task: QueuedRequest) -> tuple[int, Make]:
         """How many tokens an explanation takes, and how it is made; too long ones are refused."""
         a, b, on = task.contents
         cost = self._check_explained(a, b, on)
@@ -368,12 +368,12 @@ def warm(host: ModelHost) -> None:
     """Run every queue once, so that the first request does not wait for what is made lazily."""
     for kind, queue in host.queues.items():
         content: Any = ("A cat sleeps.", "A kitten naps.", "the animal")
-        task = Task({"id": 0, "kind": kind}, [content if kind == "grade" else content[0]])
+        task = QueuedRequest({"id": 0, "kind": kind}, [content if kind == "grade" else content[0]])
         queue.admit(task)
         queue.run(queue.gather(_raise))
         if not np.isfinite(task.rows if task.rows is not None else 0).all():
             raise TertiumError("The model gives numbers that are not finite.")
 
 
-def _raise(task: Task, error: Exception) -> None:
+def _raise(task: QueuedRequest, error: Exception) -> None:
     raise error

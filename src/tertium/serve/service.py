@@ -22,7 +22,7 @@ from tertium.serve.spawn import short_name
 
 __all__ = ["About", "Queue", "Service"]
 
-_RECENT = 64  # answers by which the pace is judged
+_RECENT = 64  # answers by which the rate is estimated
 _LONGEST = 60  # seconds; nobody is asked to wait longer
 
 
@@ -67,7 +67,7 @@ class Queue:
             self._left.append(time.monotonic())
 
     def pause(self) -> int:
-        """Seconds until half of what waits should be answered, at the pace of late."""
+        """Seconds until half of what waits should be answered, at the recent rate."""
         if len(self._left) < 2:
             return 1
         pace = len(self._left) / max(time.monotonic() - self._left[0], 1e-3)
@@ -100,7 +100,7 @@ class About:
 
 
 class Service:
-    """One server.
+    """What all routes of a server share.
 
     Args:
         settings: how it is set up.

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
-from tertium.serve.batching import BatchQueue, Slice, Task, TimeShares
+from tertium.serve.batching import BatchQueue, QueuedRequest, Slice, TimeShares
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations
 from tertium.serve.host import ModelHost, warm
@@ -28,7 +28,7 @@ class Worker:
         connection: to the server.
         spec: what to serve.
         orphaned: called when the server is gone.
-        clock: seconds; by it queues share the worker.
+        clock: in seconds; queues get equal shares of its time.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Worker:
         self._arrived: deque[dict[str, Any]] = deque()
         self._news = threading.Condition()
         self._sending = threading.Lock()
-        self._tasks: dict[int, Task] = {}
+        self._tasks: dict[int, QueuedRequest] = {}
         self._held: list[bytes] = []
         self._busy_since: float | None = None
         self._open = True
@@ -117,7 +117,7 @@ class Worker:
                 if (gone := self._tasks.pop(head["id"], None)) is not None:
                     gone.dropped = True
                 continue
-            task = Task(head, head.pop("contents"))
+            task = QueuedRequest(head, head.pop("contents"))
             self._tasks[task.id] = task
             try:
                 self._queue_of(head["kind"]).admit(task)
@@ -184,7 +184,7 @@ class Worker:
         if (finished := explanations.resume()) is not None:
             self._deliver(task, finished.answer)
 
-    def _deliver(self, task: Task, make: Callable[[], Message]) -> None:
+    def _deliver(self, task: QueuedRequest, make: Callable[[], Message]) -> None:
         try:
             head, body = make()
         except Exception as error:
@@ -192,7 +192,7 @@ class Worker:
         self._tasks.pop(task.id, None)
         return self._send({"kind": "answer", "id": task.id, **head}, body)
 
-    def _fail(self, task: Task, error: Exception) -> None:
+    def _fail(self, task: QueuedRequest, error: Exception) -> None:
         """Tell the client what it can change; all else goes to the log, without any text."""
         self._tell_of_index()
         task.dropped = True
