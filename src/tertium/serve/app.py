@@ -24,7 +24,7 @@ from tertium.serve.errors import APIError, error_response
 from tertium.serve.http import Cors, connections
 from tertium.serve.metrics import Metrics
 from tertium.serve.pool import Pool
-from tertium.serve.routes import pages, routes
+from tertium.serve.routes import ENDPOINTS, pages, routes
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
 from tertium.serve.spawn import LOADER, Launch, spawn, spec_of
@@ -32,6 +32,9 @@ from tertium.serve.spawn import LOADER, Launch, spawn, spec_of
 __all__ = ["build_app", "build_service", "configured", "serve"]
 
 _LOG = logging.getLogger("tertium.serve")
+_FIXED_PATHS = frozenset(
+    {"/", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/v1/models"}
+)
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -71,7 +74,7 @@ def build_app(service: Service) -> FastAPI:
         keys=keys,
         hosts=settings.hosts,
         metrics=metrics,
-        routes=frozenset(getattr(route, "path", "") for route in app.routes),
+        routes=_FIXED_PATHS | {f"/v1/{name}" for name in ENDPOINTS},
         access_log=settings.access_log,
     )
     if settings.cors_origins:
