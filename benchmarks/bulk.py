@@ -205,9 +205,10 @@ def run_memory(file: Path, engine: str) -> None:
 
 def run_stub(file: Path) -> None:
     """A job on the stub, with two workers."""
+    from tertium.data.shards import Content
     from tertium.jobs.request import Crew, Request
     from tertium.jobs.run import run
-    from tertium.jobs.source import Content, Source
+    from tertium.jobs.source import Source
 
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         source = Source(file, Content.TEXTS)

@@ -20,7 +20,7 @@ from search_vectors import K, Published, Table, drawn, timed
 from tertium.corpus import TextIndex
 from tertium.corpus.duplicates import dedupe_vectors
 from tertium.corpus.exact import nearest
-from tertium.corpus.method import EXACT_PAIRS, Method
+from tertium.corpus.hnsw import EXACT_PAIRS, Method
 from tertium.corpus.mining import mine_vectors
 from tertium.corpus.rows import Rows, unit
 from tertium.files import cache_folder

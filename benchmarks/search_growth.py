@@ -11,7 +11,7 @@ from search_vectors import K, Published, Table, drawn, timed
 
 from tertium.corpus import TextIndex
 from tertium.corpus.duplicates import dedupe_vectors
-from tertium.corpus.method import Method
+from tertium.corpus.hnsw import Method
 from tertium.corpus.mining import mine_vectors
 from tertium.corpus.rows import Rows
 from tertium.progress import track

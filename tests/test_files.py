@@ -15,7 +15,6 @@ from tertium.files import (
     atomic_path,
     cache_folder,
     check_outputs,
-    exclusive,
     existing_file,
     new_matrix,
     sha256,
@@ -134,38 +133,6 @@ def test_cache_folder(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert cache_folder() == Path(expected)
-
-
-def test_a_lock_admits_one_process_and_ends_with_it(tmp_path: Path) -> None:
-    lock = tmp_path / "model" / "run" / ".lock"
-    code = (
-        "import pathlib, sys; from tertium.files import exclusive\n"
-        "lock = pathlib.Path(sys.argv[1])\n"
-        "with exclusive(lock, folder=lock.parent): print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", code, str(lock)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
-        with (
-            pytest.raises(TertiumError, match=rf"run is in use by process {holder.pid} on \S+\."),
-            exclusive(lock, folder=lock.parent),
-        ):
-            pass
-        holder.kill()
-        holder.wait()
-    assert lock.exists()  # what a killed process leaves
-    with exclusive(lock, folder=lock.parent):
-        assert f"process {os.getpid()} on" in lock.read_text()
-    assert not lock.exists()
-
-
-def test_a_lock_leaves_no_folders_that_it_made(tmp_path: Path) -> None:
-    with exclusive(tmp_path / "model" / "run" / ".lock", folder=tmp_path / "model"):
-        assert (tmp_path / "model" / "run").is_dir()
-    assert list(tmp_path.iterdir()) == []
-    with exclusive(tmp_path / "model" / "run" / ".lock", folder=tmp_path / "model"):
-        (tmp_path / "model" / "made").touch()
-    assert [path.name for path in (tmp_path / "model").iterdir()] == ["made"]
 
 
 def no_space(*arguments: object) -> None:

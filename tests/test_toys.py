@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from tertium.evaluation.context import Context
 from torch import Tensor, nn
 
 import tertium
 from tertium.data.benchmarks import Loaded
 from tertium.errors import TertiumError
 from tertium.evaluation import run
-from tertium.evaluation.context import Context
 from tertium.evaluation.tasks import TASKS, Outcome
 from tertium.functional import cosine_pairs
 from tertium.heads import CONDITIONAL_HEADS, HEADS, ConditionalHead, ModelShape, PairHead

@@ -5,7 +5,6 @@ import errno
 import hashlib
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -25,7 +24,6 @@ __all__ = [
     "check_ending",
     "check_new_folder",
     "check_outputs",
-    "exclusive",
     "existing_file",
     "new_matrix",
     "report_full_disk",
@@ -155,45 +153,6 @@ def _reserve(path: Path) -> None:
                 stream.write(bytes(min(_BLOCK, size - start)))
             stream.flush()
             os.fsync(stream.fileno())
-
-
-@contextlib.contextmanager
-def exclusive(lock: Path, *, folder: Path) -> Iterator[None]:
-    """Hold the file ``lock`` for the duration; the system releases it if this process is killed.
-
-    Folders that had to be made for the lock are removed again if nothing else came into them.
-
-    Args:
-        lock: a file of its own; it is gone afterwards.
-        folder: what it protects, for the message.
-
-    Raises:
-        TertiumError: another process holds it.
-    """
-    from filelock import FileLock, Timeout
-
-    created = [parent for parent in lock.parents if not parent.exists()]
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    held = FileLock(lock)
-    try:
-        held.acquire(timeout=0)
-    except Timeout:
-        holder = ""
-        with contextlib.suppress(OSError):  # not every system lets a locked file be read
-            holder = lock.read_text(encoding="utf-8", errors="replace").strip()
-        raise TertiumError(
-            f"{folder} is in use by {holder or 'another process'}. Wait for it to end, or choose "
-            "another folder."
-        ) from None
-    try:
-        lock.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-        for parent in created:
-            with contextlib.suppress(OSError):  # not empty
-                parent.rmdir()
-        held.release()
 
 
 def check_new_folder(folder: Path) -> None:

@@ -12,9 +12,13 @@ def lazy(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], 
 
     Args:
         package: its name.
-        modules: its modules, and the names that each of them defines.
+        modules: its modules, or others by their whole names, and the names that each defines.
     """
-    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
+    homes = {
+        name: module if "." in module else f"{package}.{module}"
+        for module, names in modules.items()
+        for name in names
+    }
 
     def __getattr__(name: str) -> Any:
         if name in homes:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, cache_folder
 from tertium.hardware import instructions, processor
+from tertium.records.lock import lock
 
 __all__ = [
     "BELOW_AMX",
@@ -299,6 +299,5 @@ def _locked(path: Path) -> Iterator[None]:
     """One process tries it, the others wait; in a read-only cache everyone tries for itself."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(FileLock(path.with_suffix(".lock")))
+            stack.enter_context(lock(path.with_suffix(".lock")))
         yield

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 import pytest
 
-from tertium.jobs.read import read_vectors
+from tertium.data.shards import read_vectors
 from tests.attack.client import ask, embed
 from tests.attack.test_folders import sentence, tertium
 from tests.serve.process import started

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tertium.corpus import TextIndex, append, manifest
+from tertium.corpus import TextIndex, append
 from tertium.errors import TertiumError
 from tertium.files import sha256
+from tertium.records import record
 from tests.corpus import children
 from tests.fakes import HashEncoder
 
@@ -118,11 +119,11 @@ def test_a_check_begins_again_where_files_go_while_it_reads(
         read.append(path)
         if len(read) == 2:
             with monkeypatch.context() as patch:
-                patch.setattr(manifest, "sha256", sha256)
+                patch.setattr(record, "sha256", sha256)
                 TextIndex.open(folder, HashEncoder()).add(children.texts(children.BEFORE, 12))
         return sha256(path)
 
-    monkeypatch.setattr(manifest, "sha256", hashed)
+    monkeypatch.setattr(record, "sha256", hashed)
     index.check()
     assert len(index) == children.BEFORE + 12
     assert len(read) == len(set(read))  # what is there still is not read twice

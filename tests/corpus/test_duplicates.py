@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis.strategies import floats, integers, sampled_from
 
 from tertium.corpus import Reason, dedupe
-from tertium.corpus.texts import distinct
+from tertium.corpus.inputs import distinct
 from tertium.errors import TertiumError
 from tests.corpus.draws import all_cosines, clustered
 from tests.fakes import HashEncoder
@@ -33,7 +33,7 @@ def test_a_loop_keeps_the_same(n: int, threshold: float, block: int, seed: int) 
     vectors = clustered(n, seed=seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tertium.corpus.duplicates._BLOCK", block)
-        patch.setattr("tertium.corpus.kept._BLOCK", 5)
+        patch.setattr("tertium.corpus.duplicates._KEPT", 5)
         found = dedupe(texts(n), vectors, threshold=threshold)
     assert list(found.kept) == loop(vectors, threshold)
     assert sorted([*found.kept, *(gone.row for gone in found.dropped)]) == list(range(n))

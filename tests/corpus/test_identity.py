@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tertium
-from tertium.corpus.identity import check_identity, identify
+from tertium.corpus.manifest import check_identity, identify
 from tertium.errors import TertiumError
 from tertium.models import Ensemble
 from tertium.models.loading import load_embedder

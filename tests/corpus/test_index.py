@@ -287,9 +287,9 @@ def test_damage_is_named(tmp_path: Path, part: str, damage: str) -> None:
     ("content", "said"),
     [
         (None, "holds no index"),
-        ("", "manifest.json is damaged"),
-        ("[]", "manifest.json is damaged"),
-        ('{"format": 1}', "manifest.json is damaged"),
+        ("", "manifest.json: the file: .* The index is damaged"),
+        ("[]", "manifest.json: the file: .* The index is damaged"),
+        ('{"format": 1}', "manifest.json: model: .* The index is damaged"),
         ('{"format": 9, "tertium": "7.0"}', "format 9 was written by tertium 7.0"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, integers, sampled_from
 
-from tertium.corpus import exact, mine, pairs
+from tertium.corpus import exact, mine, mining
 from tertium.errors import TertiumError
 from tests.corpus.draws import all_cosines, clustered
 from tests.fakes import HashEncoder
@@ -40,7 +40,7 @@ def test_all_pairs_of_a_loop(n: int, threshold: float, top_k: int, most: int, se
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "_LEFT", 8)
         patch.setattr(exact, "_RIGHT", 16)
-        patch.setattr(pairs, "_LEAST", most)  # of which the least makes it forget pairs early
+        patch.setattr(mining, "_LEAST", most)  # of which the least makes it forget pairs early
         found = mine(texts(n), vectors, threshold=threshold, top_k=top_k)
     expected = brute_force(vectors, threshold, top_k)
     assert {(pair.first, pair.second) for pair in found} == set(expected)
@@ -49,9 +49,9 @@ def test_all_pairs_of_a_loop(n: int, threshold: float, top_k: int, most: int, se
 
 
 def test_a_low_threshold_holds_few_pairs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "_LEAST", 16)
+    monkeypatch.setattr(mining, "_LEAST", 16)
     vectors = clustered(300)
-    best = pairs.BestPairs(300, 2)
+    best = mining.BestPairs(300, 2)
     held = []
     for first, second, scores in exact.close_pairs(
         exact.Rows([vectors], normalised=True), -1.0, done=lambda rows: None

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
-from tertium.corpus.rows import Rows, read_vectors, unit
+from tertium.corpus.inputs import read_vectors
+from tertium.corpus.rows import Rows, unit
 from tertium.errors import TertiumError
 from tests.corpus.draws import all_cosines, clustered
 from tests.fakes import HashEncoder

@@ -23,11 +23,11 @@ from tertium.data.check import check_file
 from tertium.data.csts import _read_archive
 from tertium.data.readers import KINDS, detect_kind, iter_texts
 from tertium.data.senteval import parse_sick, parse_sts, parse_stsb
+from tertium.data.shards import JOB, JOURNAL, finished_job, finished_shards
 from tertium.data.tables import FORMATS, read_records
 from tertium.engines.records import RECORD, DamagedExportError, read_record
 from tertium.errors import TertiumError
-from tertium.jobs.job import JOB, read_job
-from tertium.jobs.journal import JOURNAL, any_finished
+from tertium.jobs.job import read_job
 from tertium.recipes.files import read_recipe
 from tertium.recipes.sweep import read_sweep
 from tertium.records.manifest import FILE_NAME, read_manifest, read_members
@@ -256,7 +256,8 @@ def read_records_of_folders(folder: Path, content: bytes) -> None:
     refused_or_read(members)
     refused_or_read(lambda: read_index_manifest(folder))
     refused_or_read(lambda: read_job(folder))
-    any_finished(folder)
+    refused_or_read(lambda: finished_job(folder))
+    finished_shards(folder)
     with contextlib.suppress(DamagedExportError):
         read_record(folder, fingerprint="0")
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tertium.data.shards import Content
 from tertium.jobs.request import Crew, Finished, Request
 from tertium.jobs.run import run
-from tertium.jobs.source import Content, OnError, Source
+from tertium.jobs.source import OnError, Source
 from tests.fakes import HashEncoder
 
 LOADER = "tests.jobs.stubs:load"

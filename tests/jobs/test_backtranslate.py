@@ -148,7 +148,7 @@ class TestRoundTrip:
         (tmp_path / "out").mkdir()
         with (
             FileLock(tmp_path / "out" / ".de.lock"),
-            pytest.raises(TertiumError, match="Another process"),
+            pytest.raises(TertiumError, match=r"de\.txt is in use by another process"),
         ):
             round_trip(texts, tmp_path / "out", "de", **options(models))
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from tertium.data.shards import Content, Shard
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.jobs import cluster
 from tertium.jobs.fingerprint import model_fingerprint
-from tertium.jobs.plan import Shard
 from tertium.jobs.request import Crew
-from tertium.jobs.source import Content, Item
+from tertium.jobs.source import Item
 from tertium.jobs.work import Work
 from tests.conftest import ROOT
 from tests.jobs.stubs import LOADER, job

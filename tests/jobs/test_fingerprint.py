@@ -2,10 +2,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from tertium.errors import TertiumError
-from tertium.jobs.fingerprint import describe_input, model_fingerprint, same_input
+from tertium.jobs.fingerprint import model_fingerprint
 from tests.jobs.stubs import stub_model
 
 
@@ -38,17 +35,3 @@ def test_an_adapter_counts_its_base(tmp_path: Path, reserve: Callable[[str, Path
 def test_the_shipped_models_differ_and_stay() -> None:
     assert model_fingerprint("default") == model_fingerprint("default")
     assert model_fingerprint("default") != model_fingerprint("sts")
-
-
-def test_an_input_is_known_by_its_content(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("one")
-    known = describe_input(path)
-    path.touch()
-    assert same_input(path, known)
-    path.write_text("two")
-    assert not same_input(path, known)
-    path.write_text("longer")
-    assert not same_input(path, known)
-    with pytest.raises(TertiumError, match=r"gone\.txt: no such file"):
-        same_input(tmp_path / "gone.txt", known)

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, sets
 
+from tertium.data.shards import Shard, plan
 from tertium.errors import TertiumError
-from tertium.jobs.plan import Shard, pick, plan, shard_size
+from tertium.jobs.plan import pick, shard_size
 
 
 @given(rows=integers(0, 500), size=integers(1, 60))

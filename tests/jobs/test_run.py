@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import integers, lists, text
 
 from tertium.data.problems import DataError
+from tertium.data.shards import Content, Shard
 from tertium.errors import TertiumError
 from tertium.jobs import iter_scores, iter_vectors, read_vectors
 from tertium.jobs.journal import Journal
-from tertium.jobs.plan import Shard
 from tertium.jobs.request import Crew
 from tertium.jobs.shards import ShardWriter, disk_errors
-from tertium.jobs.source import Content, Item, OnError, Survey
+from tertium.jobs.source import Item, OnError, Survey
 from tertium.jobs.work import Work, Worker
 from tertium.jobs.workers import TaskQueue
 from tests.jobs.conftest import TEXTS
@@ -327,7 +327,7 @@ def test_a_folder_with_other_things_is_refused(texts: Path, model: Path, tmp_pat
 def test_an_unreadable_job_is_refused(texts: Path, model: Path, tmp_path: Path) -> None:
     job(texts, tmp_path / "out", model=model)
     (tmp_path / "out" / "_job.json").write_text('{"format": 99}')
-    with pytest.raises(TertiumError, match=r"_job\.json is not a job that tertium"):
+    with pytest.raises(TertiumError, match=r"_job\.json: format 99 .*Upgrade"):
         job(texts, tmp_path / "out", model=model)
 
 
@@ -340,7 +340,7 @@ def test_two_processes_do_not_share_a_folder(
     job(texts, tmp_path / "out", model=model)
     with (
         FileLock(tmp_path / "out" / ".lock"),
-        pytest.raises(TertiumError, match="Another process works on"),
+        pytest.raises(TertiumError, match="out is in use by another process"),
     ):
         job(texts, tmp_path / "out", model=model)
 

@@ -125,7 +125,7 @@ def vectors(path: Path | None) -> Path | None:
 
 def method(name: str) -> str:
     """How neighbours are found."""
-    from tertium.corpus.method import Method
+    from tertium.corpus.hnsw import Method
 
     if name not in set(Method):
         raise unknown_name("method", name, list(Method))
@@ -134,7 +134,7 @@ def method(name: str) -> str:
 
 def threshold(value: float | None) -> float | None:
     """A cosine."""
-    from tertium.corpus.method import check_threshold
+    from tertium.corpus.hnsw import check_threshold
 
     if value is not None:
         check_threshold(value)

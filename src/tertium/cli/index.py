@@ -36,7 +36,7 @@ def build(
 
     Example: tertium index build sentences.txt -o my-index
     """
-    from tertium.corpus.lock import check_new_index
+    from tertium.corpus.append import check_new_index
     from tertium.corpus.manifest import Dtype
 
     if dtype not in set(Dtype):
@@ -194,7 +194,7 @@ def _summary(index: "TextIndex") -> dict[str, Any]:
         "search": "exact" if manifest.graph is None else "hnsw",
         "recall": None if recall is None else recall.model_dump(),
         "segments": len(manifest.segments),
-        "bytes": sum(record.bytes for record in manifest.files().values()),
+        "bytes": sum(record.size for record in manifest.files().values()),
     }
 
 

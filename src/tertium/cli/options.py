@@ -12,7 +12,7 @@ import typer
 from tertium.cli import checks
 
 if TYPE_CHECKING:
-    from tertium.corpus.embed import Source
+    from tertium.corpus.rows import Source
 
 __all__ = [
     *("Column", "Condition", "Corpus", "DataFolder", "DataOrHub", "Engine", "Evaluation"),
@@ -158,7 +158,7 @@ class Corpus:
 
     def source(self, texts: list[str], *, model: str, engine: str) -> "Source":
         """The stored vectors of ``texts``, or the model that encodes them."""
-        from tertium.corpus.rows import read_vectors
+        from tertium.corpus.inputs import read_vectors
         from tertium.models.loading import load_embedder
 
         if self.vectors is not None:
@@ -167,8 +167,7 @@ class Corpus:
 
     def stream(self) -> dict[str, Any]:
         """Texts, ids and vectors as an index takes them, without holding them all."""
-        from tertium.corpus.inputs import iter_ids
-        from tertium.corpus.rows import read_vectors
+        from tertium.corpus.inputs import iter_ids, read_vectors
         from tertium.data.readers import iter_texts
 
         ids, vectors = self.id_column, self.vectors

@@ -7,9 +7,9 @@ from tertium.lazy import lazy
 if TYPE_CHECKING:
     from tertium.corpus.clusters import Cluster, Clustering, cluster
     from tertium.corpus.duplicates import Deduped, Dropped, Reason, dedupe
+    from tertium.corpus.hnsw import Method
     from tertium.corpus.index import Hit, TextIndex
     from tertium.corpus.manifest import Dtype
-    from tertium.corpus.method import Method
     from tertium.corpus.mining import Mined, MinedPair, mine
 
 __all__ = [
@@ -34,9 +34,9 @@ __getattr__ = lazy(
     {
         "clusters": ["Cluster", "Clustering", "cluster"],
         "duplicates": ["Deduped", "Dropped", "Reason", "dedupe"],
+        "hnsw": ["Method"],
         "index": ["Hit", "TextIndex"],
         "manifest": ["Dtype"],
-        "method": ["Method"],
         "mining": ["Mined", "MinedPair", "mine"],
     },
 )

@@ -1,6 +1,11 @@
-"""Adding texts to an index: new files first, and last the manifest that names them."""
+"""Writing to an index: new files first, and last the manifest that names them.
 
-from collections.abc import Iterable
+One process writes at a time, and removes what another one did not finish.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,38 +13,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.corpus.embed import embed_into, store_into
-from tertium.corpus.hnsw import Graph, codes
-from tertium.corpus.ids import check_ids, entries
+from tertium.corpus.hnsw import EXACT_SEARCH, Graph, codes
 from tertium.corpus.manifest import (
+    MANIFEST,
     Dtype,
     GraphRecord,
+    IndexFile,
     IndexManifest,
     Recall,
     SegmentRecord,
-    record_file,
+    read_index_manifest,
     write_index_manifest,
 )
-from tertium.corpus.method import EXACT_SEARCH
-from tertium.corpus.recall import measure_recall
-from tertium.corpus.rows import Matrix, Rows
+from tertium.corpus.rows import Matrix, Rows, embed_into, store_into
 from tertium.corpus.segments import (
     VECTORS,
+    Entry,
     Segment,
+    Snapshot,
     StoredTexts,
+    measure_recall,
     merge_segments,
     record_segment,
     write_texts,
 )
-from tertium.corpus.snapshot import Snapshot
 from tertium.errors import TertiumError, require
-from tertium.files import new_matrix
+from tertium.files import check_new_folder, new_matrix, report_full_disk
 from tertium.progress import bar
+from tertium.records.lock import lock
 from tertium.types import Embedder
 
-__all__ = ["Addition", "append"]
+__all__ = ["Addition", "append", "check_new_index", "clean", "new_index", "writing"]
 
 _WINDOW = 8192
+LOCK = ".lock"
+_OURS = (LOCK, f".{MANIFEST}.*", "segment-*", "graph-*")
 
 
 @dataclass(frozen=True)
@@ -163,5 +171,116 @@ def _extend_graph(folder: Path, manifest: IndexManifest, *, progress: bool | Non
             shown.update(len(block))
     path = folder / f"graph-{manifest.next:06}.usearch"
     graph.save(path)
-    record = GraphRecord(name=path.name, count=len(graph), file=record_file(path))
+    record = GraphRecord(name=path.name, count=len(graph), file=IndexFile.of(path, durable=True))
     return manifest.model_copy(update={"graph": record, "next": manifest.next + 1})
+
+
+def entries(texts: Iterable[str], ids: Iterable[str] | None, *, start: int) -> Iterator[Entry]:
+    """Texts with their ids; without ids they are numbered from ``start`` on.
+
+    >>> [entry.id for entry in entries(["a", "b"], None, start=8)]
+    ['8', '9']
+    """
+    if ids is None:
+        for number, text in enumerate(texts, start):
+            yield Entry(str(number), _checked(text, number - start))
+        return
+    try:
+        for row, (name, text) in enumerate(zip(ids, texts, strict=True)):
+            yield Entry(str(name), _checked(text, row))
+    except ValueError as error:
+        raise TertiumError("There must be as many ids as texts.") from error
+
+
+def check_ids(new: StoredTexts, before: Snapshot | None) -> None:
+    """Raise if two of the new texts have the same id, or if one has that of a text before.
+
+    Hashes find the candidates, the ids themselves decide.
+    """
+    order = np.argsort(new.ids, kind="stable")
+    same = np.flatnonzero(new.ids[order][1:] == new.ids[order][:-1])
+    for first, second in zip(order[same].tolist(), order[same + 1].tolist(), strict=True):
+        if new.entry(first).id == new.entry(second).id:
+            raise TertiumError(
+                f"The id '{new.entry(first).id}' is there twice, for texts {first + 1} and "
+                f"{second + 1}. Give every text an id of its own."
+            )
+    if before is None:
+        return
+    known = before.hashes()
+    for at in np.flatnonzero(np.isin(new.ids, known)).tolist():
+        name = new.entry(at).id
+        for position in np.flatnonzero(known == new.ids[at]).tolist():
+            if before.entry(position).id == name:
+                raise TertiumError(
+                    f"The id '{name}' of text {at + 1} is in {before.folder} already. Give every "
+                    "text an id of its own, or leave ids out to have texts numbered."
+                )
+
+
+def _checked(text: str, row: int) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"text {row} is {type(text).__name__}, not str")
+    return text
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[IndexManifest]:
+    """Have the index in ``folder`` to oneself; gives its manifest.
+
+    What an earlier writer was killed at is removed first, and what this one leaves unfinished last.
+    """
+    read_index_manifest(folder)
+    with lock(folder / LOCK, protects=folder):
+        clean(folder, read_index_manifest(folder))
+        try:
+            with report_full_disk(folder):
+                yield read_index_manifest(folder)
+        finally:
+            clean(folder, read_index_manifest(folder))
+
+
+@contextlib.contextmanager
+def new_index(folder: Path) -> Iterator[None]:
+    """Have a new index folder to oneself; it goes again if no index comes to be there."""
+    check_new_index(folder)
+    existed = folder.exists()
+    with lock(folder / LOCK, protects=folder):
+        check_new_index(folder)  # another process may have been faster
+        clean(folder, None)
+        try:
+            with report_full_disk(folder):
+                yield
+        finally:
+            if (folder / MANIFEST).exists():
+                clean(folder, read_index_manifest(folder))
+            else:
+                clean(folder, None)
+                (folder / LOCK).unlink(missing_ok=True)
+                if not existed:
+                    folder.rmdir()
+
+
+def clean(folder: Path, manifest: IndexManifest | None) -> None:
+    """Remove files of ours that the manifest does not name."""
+    named = {name.split("/")[0] for name in manifest.files()} if manifest else set()
+    for pattern in _OURS[1:]:
+        for path in folder.glob(pattern):
+            if path.name in named:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def check_new_index(folder: Path) -> None:
+    """Raise unless the folder is new, empty, or holds only what a killed build has left."""
+    if (folder / MANIFEST).exists():
+        raise TertiumError(
+            f"{folder} holds an index already. Add to it: tertium index add {folder} FILE, or name "
+            "another folder."
+        )
+    ours = {path for pattern in _OURS for path in folder.glob(pattern)}
+    if not folder.is_dir() or any(path not in ours for path in folder.iterdir()):
+        check_new_folder(folder)

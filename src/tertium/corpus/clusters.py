@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.corpus.embed import Source, distinct_rows
-from tertium.corpus.method import check_threshold
-from tertium.corpus.rows import Matrix, cosines, unit
+from tertium.corpus.hnsw import check_threshold
+from tertium.corpus.rows import Matrix, Source, cosines, distinct_rows, unit
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.progress import on_terminal
 

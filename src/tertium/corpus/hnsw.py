@@ -1,10 +1,11 @@
-"""Approximate neighbours by a navigable graph (HNSW); the one place that knows usearch.
+"""When all texts are compared with all others, and when a graph names the candidates (HNSW).
 
-The graph holds vectors as whole numbers from -127 to 127, a quarter of their size. It only names
-candidates: whoever asks scores them again with the vectors themselves.
+This is the one place that knows usearch. The graph holds vectors as whole numbers from -127 to
+127, a quarter of their size. It only names candidates, which are scored again with the vectors.
 """
 
 import errno
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,39 @@ from numpy.typing import NDArray
 from tertium.corpus.rows import Positions
 from tertium.errors import TertiumError, require
 
-__all__ = ["Graph", "codes"]
+__all__ = ["EXACT_PAIRS", "EXACT_SEARCH", "Graph", "Method", "check_threshold", "codes"]
+
+EXACT_SEARCH = 20_000  # vectors up to which an index is searched exactly
+EXACT_PAIRS = 1_000_000  # texts up to which mining and cleaning compare all with all
 
 _CONNECTIVITY = 16  # links of a node
 _MANY = 16  # queries that are worth a second thread
 _FIRST = 1024  # nodes that are added one by one: in a small graph two at a time can miss each other
 _EXPANSION = 128  # candidates that are looked at while adding and while searching
+
+
+class Method(StrEnum):
+    """How neighbours are found."""
+
+    AUTO = "auto"  # exact up to EXACT_PAIRS texts, beyond by a graph
+    EXACT = "exact"  # every pair is looked at
+    HNSW = "hnsw"  # a graph names candidates; what it overlooks is not found
+
+    def chosen(self, count: int) -> "Method":
+        """What ``auto`` means for so many texts.
+
+        >>> Method.AUTO.chosen(1000), Method.AUTO.chosen(10**7), Method.HNSW.chosen(3)
+        (<Method.EXACT: 'exact'>, <Method.HNSW: 'hnsw'>, <Method.HNSW: 'hnsw'>)
+        """
+        if self is not Method.AUTO:
+            return self
+        return Method.EXACT if count <= EXACT_PAIRS else Method.HNSW
+
+
+def check_threshold(threshold: float) -> None:
+    """Raise unless ``threshold`` can be a cosine."""
+    if not -1 <= threshold <= 1:
+        raise TertiumError(f"The threshold is a cosine, from -1 to 1, not {threshold:g}.")
 
 
 def codes(rows: NDArray[Any]) -> NDArray[np.int8]:

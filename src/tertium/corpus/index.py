@@ -9,16 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.corpus.append import Addition, append
-from tertium.corpus.embed import embed
-from tertium.corpus.identity import check_identity, identify
-from tertium.corpus.lock import new_index, writing
-from tertium.corpus.manifest import Dtype, IndexManifest
-from tertium.corpus.method import check_threshold
-from tertium.corpus.rows import unit
-from tertium.corpus.snapshot import Snapshot, open_snapshot
+from tertium.corpus.append import Addition, append, new_index, writing
+from tertium.corpus.hnsw import check_threshold
+from tertium.corpus.manifest import Dtype, IndexManifest, check_identity, identify
+from tertium.corpus.rows import embed, unit
+from tertium.corpus.segments import Snapshot, open_snapshot
 from tertium.errors import ModelNotFoundError, TertiumError
-from tertium.models.loading import load_embedder
 from tertium.types import Embedder, EngineName
 
 __all__ = ["Hit", "TextIndex"]
@@ -118,6 +114,8 @@ class TextIndex:
     def model(self) -> Embedder:
         """The model of the index, loaded by its name where none was given."""
         if self._model is None:
+            from tertium.models.loading import load_embedder  # imports torch
+
             try:
                 model = load_embedder(self.manifest.model.name, engine=self._engine)
             except ModelNotFoundError as error:

@@ -1,22 +1,40 @@
-"""Texts of a file with their ids, and tables of what was found, written as it is found."""
+"""Texts with their ids and vectors from files, and tables of what was found."""
 
 import contextlib
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.data.formats import check_stored_vectors
 from tertium.data.problems import DataError, Problem
 from tertium.data.readers import iter_texts
+from tertium.data.shards import iter_texts as stored_texts
+from tertium.data.shards import read_vectors as read_shards
 from tertium.data.tables import no_formula, one_line, read_records
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, check_ending
 
-__all__ = ["TABLES", "Write", "iter_ids", "read_corpus", "table", "write_kept"]
+__all__ = [
+    "TABLES",
+    "Distinct",
+    "Write",
+    "distinct",
+    "iter_ids",
+    "normal_form",
+    "read_corpus",
+    "read_vectors",
+    "table",
+    "write_kept",
+]
 
 TABLES = (".tsv", ".csv", ".jsonl")
-
 Write = Callable[[Sequence[Any]], object]
 
 
@@ -104,6 +122,50 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
             write([values.get(name) for name in columns])
 
 
+def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[Any]:
+    """Vectors as ``tertium encode`` writes them: a .npy file, which is mapped, or a folder.
+
+    Args:
+        path: the file, or the folder of shards.
+        texts: what they must have been made of, row by row: a folder holds its texts, which are
+            compared. A file of another number of rows is refused, if ``texts`` has a length.
+    """
+    found = read_shards(path) if path.is_dir() else _read_file(path)
+    if isinstance(texts, Sized) and len(found) != len(texts):
+        raise TertiumError(
+            f"{path} holds {len(found):,} vectors for {len(texts):,} texts: row i must belong to "
+            "text i. Encode the same file again."
+        )
+    if path.is_dir() and texts is not None:
+        _check_texts(path, texts)
+    return found
+
+
+def _check_texts(folder: Path, texts: Iterable[str]) -> None:
+    """Raise at the first text that is another one in ``folder``, as far as both go."""
+    from tertium.models.encoder import valid_text
+
+    for row, (stored, text) in enumerate(zip(stored_texts(folder), texts, strict=False), 1):
+        if stored != valid_text(text):
+            raise TertiumError(
+                f"{folder}: vector {row:,} is that of {stored[:60]!r}, and text {row:,} is "
+                f"{text[:60]!r}: row i must belong to text i. Encode the same file again."
+            )
+
+
+def _read_file(path: Path) -> NDArray[Any]:
+    check_stored_vectors(path)
+    try:
+        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise TertiumError(f"{path} is no readable .npy file ({error}). Encode again.") from error
+    if found.ndim != 2 or found.dtype.kind not in "fi":
+        raise TertiumError(
+            f"{path} holds {found.dtype} of shape {found.shape}, not a matrix of vectors."
+        )
+    return found
+
+
 def _tsv(stream: IO[str], columns: Sequence[str]) -> Write:
     stream.write("\t".join(columns) + "\n")
     return lambda row: stream.write("\t".join(one_line(_shown(value)) for value in row) + "\n")
@@ -136,3 +198,42 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6f}"
     return value if isinstance(value, str) else _json(value)
+
+
+def normal_form(text: str) -> str:
+    r"""What must agree for two texts to be the same: all but white space and Unicode spelling.
+
+    >>> normal_form("Cafe\u0301  au lait\n") == normal_form("Café au\tlait")
+    True
+    >>> normal_form("US") == normal_form("us")
+    False
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The first of each text, and where the others repeat it.
+
+    Attributes:
+        rows: of the first ones, ascending.
+        repeats: row of each repetition, and the row that it repeats.
+    """
+
+    rows: tuple[int, ...]
+    repeats: dict[int, int]
+
+
+def distinct(texts: Sequence[str]) -> Distinct:
+    """Find texts that are the same.
+
+    >>> distinct(["a b", "c", " a  b "])
+    Distinct(rows=(0, 1), repeats={2: 0})
+    """
+    first: dict[str, int] = {}
+    repeats: dict[int, int] = {}
+    for row, text in enumerate(texts):
+        seen = first.setdefault(normal_form(text), row)
+        if seen != row:
+            repeats[row] = seen
+    return Distinct(tuple(first.values()), repeats)

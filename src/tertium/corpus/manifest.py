@@ -1,39 +1,38 @@
-"""``manifest.json``: what an index holds. A file that it does not name does not exist."""
+"""``manifest.json``: what an index holds, and which model made its vectors.
 
-import json
+A file that the manifest does not name does not exist.
+"""
+
+import hashlib
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from tertium.corpus.identity import Identity
 from tertium.errors import TertiumError
-from tertium.files import atomic_path, sha256, sync
+from tertium.records.record import FileMark, Frozen, Record, read_record, write_record
+from tertium.types import Embedder
 
 __all__ = [
-    "FORMAT",
     "MANIFEST",
     "Dtype",
-    "FileRecord",
     "GraphRecord",
+    "Identity",
+    "IndexFile",
     "IndexManifest",
     "Recall",
     "SegmentRecord",
     "check_files",
+    "check_identity",
+    "damaged",
+    "identify",
     "read_index_manifest",
-    "record_file",
     "write_index_manifest",
 ]
 
 MANIFEST = "manifest.json"
-FORMAT = 1
-_VERSION = version("tertium")
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+_RESTORE = "Restore it from a copy, or build the index again."
 
 
 class Dtype(StrEnum):
@@ -43,30 +42,40 @@ class Dtype(StrEnum):
     INT8 = "int8"  # a quarter of the size, and similarities that are off by about 0.0003
 
 
-class FileRecord(_Frozen):
-    """Size and hash of a file."""
+class Identity(Frozen):
+    """A model as an index knows it."""
 
-    bytes: int
-    sha256: str
+    name: str
+    pooling: str | None
+    dimension: int
+    fingerprint: str
 
 
-class SegmentRecord(_Frozen):
+class IndexFile(FileMark):
+    """A file of an index."""
+
+    model_config = ConfigDict(validate_by_name=True)
+
+    size: int = Field(alias="bytes")
+
+
+class SegmentRecord(Frozen):
     """Some texts with their ids and vectors, in a folder of that name."""
 
     name: str = Field(pattern=r"^segment-\d+$")  # never a path to somewhere else
     count: int = Field(ge=0)
-    files: dict[Annotated[str, Field(pattern=r"^\w+\.\w+$")], FileRecord]
+    files: dict[Annotated[str, Field(pattern=r"^\w+\.\w+$")], IndexFile]
 
 
-class GraphRecord(_Frozen):
+class GraphRecord(Frozen):
     """A graph over the first ``count`` texts."""
 
     name: str = Field(pattern=r"^graph-\d+\.usearch$")
     count: int = Field(ge=0)
-    file: FileRecord
+    file: IndexFile
 
 
-class Recall(_Frozen):
+class Recall(Frozen):
     """Share of the true nearest ``at`` that the index found, for some of its own texts as queries.
 
     Attributes:
@@ -85,11 +94,11 @@ class Recall(_Frozen):
     against: Dtype
 
 
-class IndexManifest(_Frozen):
+class IndexManifest(Record):
     """An index: its model, its texts in the order of segments, its graph."""
 
-    format: int = FORMAT
-    tertium: str = _VERSION
+    remedy: ClassVar[str] = f"The index is damaged. {_RESTORE}"
+
     model: Identity
     dtype: Dtype
     count: int = 0
@@ -98,7 +107,7 @@ class IndexManifest(_Frozen):
     recall: Recall | None = None  # measured when it was built or its graph grew; None: exact
     next: int = 1  # number of the next segment or graph
 
-    def files(self) -> dict[str, FileRecord]:
+    def files(self) -> dict[str, IndexFile]:
         """All files by their places in the folder."""
         found = {
             f"{segment.name}/{name}": record
@@ -108,6 +117,11 @@ class IndexManifest(_Frozen):
         return found if self.graph is None else {**found, self.graph.name: self.graph.file}
 
 
+def damaged(path: Path, reason: str) -> TertiumError:
+    """The error for what no longer makes sense."""
+    return TertiumError(f"{path} is damaged: {reason}. {_RESTORE}")
+
+
 def read_index_manifest(folder: Path) -> IndexManifest:
     """The manifest of the index in ``folder``."""
     path = folder / MANIFEST
@@ -115,33 +129,12 @@ def read_index_manifest(folder: Path) -> IndexManifest:
         raise TertiumError(
             f"{folder} holds no index: there is no {MANIFEST}. Make one: tertium index build"
         )
-    content = path.read_bytes()
-    try:
-        fields = json.loads(content)
-        newer = fields.get("format", 0) > FORMAT
-        found = None if newer else IndexManifest.model_validate(fields)
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise TertiumError(
-            f"{path} is damaged. Restore it from a copy, or build the index again."
-        ) from error
-    if found is None:
-        raise TertiumError(
-            f"{path}: format {fields['format']} was written by tertium {fields.get('tertium')}; "
-            f"this is {_VERSION}, which reads up to format {FORMAT}. Upgrade tertium."
-        )
-    return found
+    return read_record(path, IndexManifest)
 
 
 def write_index_manifest(folder: Path, manifest: IndexManifest) -> None:
     """Make ``manifest`` the one that counts, in one step that survives a loss of power."""
-    with atomic_path(folder / MANIFEST, durable=True) as temporary:
-        temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-
-def record_file(path: Path) -> FileRecord:
-    """Bring a finished file to the disk, and note its size and hash."""
-    sync(path)
-    return FileRecord(bytes=path.stat().st_size, sha256=sha256(path))
+    write_record(folder / MANIFEST, manifest, durable=True)
 
 
 def check_files(folder: Path, manifest: IndexManifest, *, contents: bool, intact: set[str]) -> None:
@@ -151,25 +144,72 @@ def check_files(folder: Path, manifest: IndexManifest, *, contents: bool, intact
         folder: where the index is.
         manifest: what it should hold.
         contents: compare hashes.
-        intact: files that need no second look; those whose hashes agree are added.
+        intact: files whose hashes were compared before; those that agree now are added.
 
     Raises:
         FileNotFoundError: one is missing, perhaps because another process has just replaced it.
         TertiumError: one is damaged.
     """
     for name, record in manifest.files().items():
-        path = folder / name
-        size = path.stat().st_size
-        if size != record.bytes:
-            raise TertiumError(
-                f"{path} is damaged: {size:,} bytes instead of {record.bytes:,}. Restore it from a "
-                "copy, or build the index again."
-            )
-        if not contents or name in intact:
-            continue
-        if sha256(path) != record.sha256:
-            raise TertiumError(
-                f"{path} is damaged: its hash is not the one in {MANIFEST}. Restore it from a "
-                "copy, or build the index again."
-            )
-        intact.add(name)
+        read = contents and name not in intact
+        fault = record.fault(folder / name, contents=read)
+        if fault is not None:
+            raise damaged(folder / name, f"it {fault}")
+        if read:
+            intact.add(name)
+
+
+def identify(model: Embedder) -> Identity:
+    """Name, pooling, dimension, and the hash of the weights, pooling and dimension.
+
+    A model that is not one of ours may have an attribute ``fingerprint`` that tells its weights;
+    without it only its name stands for them.
+    """
+    found = hashlib.sha256()
+    _hash_model(model, found)
+    pooling = None if model.pooling is None else str(model.pooling)
+    return Identity(
+        name=model.name,
+        pooling=pooling,
+        dimension=model.dimension,
+        fingerprint=found.hexdigest(),
+    )
+
+
+def check_identity(model: Embedder, known: Identity, *, index: object) -> None:
+    """Raise unless ``model`` makes the vectors that the index holds; its name may be another."""
+    here = identify(model)
+    if here.fingerprint == known.fingerprint:
+        return
+    if here.dimension != known.dimension:
+        what = f"vectors of width {here.dimension}, the index has {known.dimension}"
+    elif here.pooling != known.pooling:
+        what = f"the pooling {here.pooling}, the index has {known.pooling}"
+    else:
+        what = "other weights"
+    raise TertiumError(
+        f"{index} was built with the model {known.name}, and {here.name} has {what}. Name the "
+        "model that it was built with, or build the index again."
+    )
+
+
+def _hash_model(model: Any, found: "hashlib._Hash") -> None:
+    from torch.nn import Module
+
+    from tertium.models.ensemble import Ensemble
+    from tertium.models.hashing import hash_weights
+    from tertium.models.pair import PairScorer
+
+    if isinstance(model, PairScorer):
+        return _hash_model(model.encoder, found)
+    if isinstance(model, Ensemble):
+        for member in model.members:
+            found.update(f"member {member.weight!r}\n".encode())
+            _hash_model(member.encoder, found)
+        return None
+    found.update(f"{model.pooling}\n{model.dimension}\n".encode())
+    inside = getattr(model, "model", None)
+    if isinstance(inside, Module):
+        return hash_weights(inside, found)
+    found.update(str(getattr(model, "fingerprint", f"name {model.name}")).encode())
+    return None

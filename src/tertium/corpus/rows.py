@@ -1,25 +1,39 @@
-"""Unit vectors in memory or in files, taken in blocks: what is searched, mined and cleaned."""
+"""Unit vectors in memory or in files, taken in blocks, and how texts become them."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from pathlib import Path
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.data.formats import check_stored_vectors
 from tertium.errors import TertiumError
-from tertium.jobs.read import iter_texts
-from tertium.jobs.read import read_vectors as read_shards
-from tertium.models.encoder import valid_text
+from tertium.progress import bar
+from tertium.types import Embedder
 
-__all__ = ["Matrix", "Positions", "Rows", "Scores", "read_vectors", "unit"]
+__all__ = [
+    "Matrix",
+    "Positions",
+    "Rows",
+    "Scores",
+    "Source",
+    "cosines",
+    "distinct_rows",
+    "embed",
+    "embed_into",
+    "store_into",
+    "unit",
+]
 
 Matrix = NDArray[np.float32]
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float64]
+Source = Embedder | NDArray[Any]  # a model, or the vectors that it made: row i belongs to text i
 
 _PICK = 512  # vectors that are picked out at once, few enough to stay in a cache
+_WINDOW = 4096
+_PROBES = 8  # stored vectors that are made again
+_LIKE = 0.9  # engines and precisions differ by less, models by more
 
 
 def unit(rows: NDArray[Any]) -> Matrix:
@@ -95,43 +109,90 @@ def cosines(first: Matrix, second: Matrix) -> Scores:
     return np.asarray(np.clip(products, -1.0, 1.0))
 
 
-def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[Any]:
-    """Vectors as ``tertium encode`` writes them: a .npy file, which is mapped, or a folder.
+def embed(model: Embedder, texts: Sequence[str], *, progress: bool | None = None) -> Matrix:
+    """One unit vector a text."""
+    found = np.empty((len(texts), model.dimension), np.float32)
+    embed_into(found, model, texts, total=len(texts), progress=progress)
+    return found
+
+
+def embed_into(
+    matrix: Matrix,
+    model: Embedder,
+    texts: Iterable[str],
+    *,
+    total: int,
+    progress: bool | None = None,
+) -> None:
+    """Write one unit vector a text into ``matrix``, which may be a mapped file."""
+    from tertium.corpus.vectors import embedded_windows  # imports torch
+
+    start = 0
+    with bar(total=total, label="encoding", unit="text", show=progress) as shown:
+        for rows in embedded_windows(model, texts, window=_WINDOW):
+            matrix[start : start + len(rows)] = unit(rows)
+            start += len(rows)
+            shown.update(len(rows))
+
+
+def store_into(
+    matrix: Matrix, model: Embedder, texts: Iterable[str], vectors: NDArray[Any]
+) -> None:
+    """Write stored vectors at length 1 into ``matrix``; some are made again, to be sure of them.
 
     Args:
-        path: the file, or the folder of shards.
-        texts: what they must have been made of, row by row: a folder holds its texts, which are
-            compared. A file of another number of rows is refused, if ``texts`` has a length.
+        matrix: one row a text.
+        model: is said to have made the vectors.
+        texts: what they were made of.
+        vectors: row i belongs to text i.
     """
-    found = read_shards(path) if path.is_dir() else _read_file(path)
-    if isinstance(texts, Sized) and len(found) != len(texts):
+    if vectors.shape != matrix.shape:
         raise TertiumError(
-            f"{path} holds {len(found):,} vectors for {len(texts):,} texts: row i must belong to "
-            "text i. Encode the same file again."
+            f"Vectors of shape {vectors.shape} do not fit {matrix.shape[0]:,} texts and a model "
+            f"of width {matrix.shape[1]}. Encode the same texts with the same model."
         )
-    if path.is_dir() and texts is not None:
-        _check_texts(path, texts)
-    return found
-
-
-def _check_texts(folder: Path, texts: Iterable[str]) -> None:
-    """Raise at the first text that is another one in ``folder``, as far as both go."""
-    for row, (stored, text) in enumerate(zip(iter_texts(folder), texts, strict=False), 1):
-        if stored != valid_text(text):
-            raise TertiumError(
-                f"{folder}: vector {row:,} is that of {stored[:60]!r}, and text {row:,} is "
-                f"{text[:60]!r}: row i must belong to text i. Encode the same file again."
-            )
-
-
-def _read_file(path: Path) -> NDArray[Any]:
-    check_stored_vectors(path)
-    try:
-        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise TertiumError(f"{path} is no readable .npy file ({error}). Encode again.") from error
-    if found.ndim != 2 or found.dtype.kind not in "fi":
+    for start in range(0, len(vectors), _WINDOW):
+        matrix[start : start + _WINDOW] = _finite(unit(vectors[start : start + _WINDOW]), start)
+    some = list(itertools.islice(texts, _PROBES))
+    made = embed(model, some, progress=False)
+    likeness = np.einsum("nd,nd->n", made, matrix[: len(some)])
+    if likeness.min() < _LIKE:
+        row = int(likeness.argmin())
         raise TertiumError(
-            f"{path} holds {found.dtype} of shape {found.shape}, not a matrix of vectors."
+            f"Vector {row + 1} has a cosine of {likeness[row]:.2f} with what {model.name} makes of "
+            f"{some[row][:60]!r}: it was made by another model, or of another text."
         )
-    return found
+
+
+def distinct_rows(
+    texts: Sequence[str], source: Source, rows: Sequence[int], *, progress: bool | None = None
+) -> Rows:
+    """Unit vectors of the texts at ``rows``.
+
+    Args:
+        texts: all texts.
+        source: a model, which then reads these texts only, or the vectors of all texts.
+        rows: which texts, in ascending order.
+        progress: False for no progress on standard error.
+    """
+    if not isinstance(source, np.ndarray):
+        chosen = texts if len(rows) == len(texts) else [texts[row] for row in rows]
+        return Rows([embed(source, chosen, progress=progress)], normalised=True)
+    if source.ndim != 2 or len(source) != len(texts):
+        raise TertiumError(
+            f"Vectors of shape {source.shape} do not fit {len(texts):,} texts: row i must belong "
+            "to text i."
+        )
+    everything = Rows([source])
+    found = np.empty((len(rows), everything.dimension), np.float32)
+    positions = np.asarray(rows, np.int64)
+    for start in range(0, len(rows), _WINDOW):
+        found[start : start + _WINDOW] = everything.take(positions[start : start + _WINDOW])
+    return Rows([_finite(found, 0)], normalised=True)
+
+
+def _finite(rows: Matrix, start: int) -> Matrix:
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        raise TertiumError(f"Vector {start + int(np.argmin(finite)) + 1} is not finite.")
+    return rows

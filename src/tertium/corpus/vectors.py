@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from tertium.engines.fingerprints import encoder_fingerprint
@@ -20,6 +19,7 @@ from tertium.models.ensemble import Ensemble
 from tertium.models.hashing import hash_weights
 from tertium.models.pair import PairScorer
 from tertium.progress import bar
+from tertium.records.lock import lock
 from tertium.types import Embedder
 
 __all__ = ["embedded_windows", "map_vectors"]
@@ -50,8 +50,7 @@ def map_vectors(
     """
     if not texts:
         raise TertiumError("There are no texts to embed.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):
+    with lock(path.with_suffix(".lock")):
         _fill(model, texts, path, chunk=chunk, progress=progress)
     return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
 

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from filelock import FileLock
 
 from tertium.engines import ENGINES
 from tertium.engines.calibration import Plan
@@ -30,6 +29,7 @@ from tertium.engines.records import (
 from tertium.engines.runtimes import GRAPH
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.files import atomic_folder, cache_folder
+from tertium.records.lock import lock
 from tertium.types import EngineName
 
 __all__ = ["Export", "cpu_threads", "ensure", "find", "kept"]
@@ -115,8 +115,7 @@ def kept(
         record = read_record(target, fingerprint=fingerprint)
         if record is not None and usable(record):
             return Export(target, record)  # without a lock: the cache may be read-only
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(target.with_name(f"{engine}.lock")):
+    with lock(target.with_name(f"{engine}.lock")):
         found = find(target, fingerprint)
         if found is not None and usable(found.record):  # another process has made it meanwhile
             return found

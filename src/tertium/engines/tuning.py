@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.data.samples import sample_pairs, sample_sentences
@@ -22,6 +21,7 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path, cache_folder
 from tertium.hardware import architecture, cores, processor
 from tertium.progress import bar
+from tertium.records.lock import lock
 from tertium.types import EngineName
 
 __all__ = ["Trial", "machine", "remember", "remembered", "tune"]
@@ -116,8 +116,7 @@ def remembered(fingerprint: str) -> Trial | None:
 def remember(fingerprint: str, best: Trial) -> None:
     """Keep the best trial of a model on this machine."""
     path = _file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")), atomic_path(path) as temporary:
+    with lock(path.with_suffix(".lock")), atomic_path(path) as temporary:
         known = {**_read(path), _key(fingerprint): best.model_dump(mode="json")}
         temporary.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
 

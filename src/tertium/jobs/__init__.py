@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from tertium.lazy import lazy
 
 if TYPE_CHECKING:
-    from tertium.jobs.api import encode_file, score_file
-    from tertium.jobs.read import (
+    from tertium.data.shards import (
         ScoreBlock,
         VectorBlock,
         iter_scores,
         iter_vectors,
         read_vectors,
     )
+    from tertium.jobs.api import encode_file, score_file
     from tertium.jobs.request import Crew, Finished
     from tertium.jobs.source import OnError
 
@@ -33,7 +33,9 @@ __getattr__ = lazy(
     __name__,
     {
         "api": ["encode_file", "score_file"],
-        "read": ["ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors"],
+        "tertium.data.shards": [
+            *("ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors")
+        ],
         "request": ["Crew", "Finished"],
         "source": ["OnError"],
     },

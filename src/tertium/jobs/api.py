@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from tertium.data.shards import Content
 from tertium.errors import TertiumError, unknown_name
 from tertium.jobs.request import Crew, Finished, Request
-from tertium.jobs.source import Content, OnError, Source
+from tertium.jobs.source import OnError, Source
 from tertium.models.names import takes_conditions
 
 __all__ = ["encode_file", "score_file"]

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from tertium.data.readers import iter_texts
 from tertium.errors import TertiumError, unknown_name
 from tertium.files import atomic_path, sha256
 from tertium.models.names import resolve
 from tertium.progress import bar
+from tertium.records.lock import lock
 
 if TYPE_CHECKING:
     from tertium.models.encoder import Truncation
@@ -95,13 +94,9 @@ def round_trip(
     found = _found(file, record, settings)
     if not file.exists():
         ways = _load(settings)
-        output.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(output / f".{pivot}.lock", timeout=0):
-                _write(record, settings)
-                _translate(texts, file, ways, settings, progress=progress)
-        except Timeout:
-            raise TertiumError(f"Another process is writing {file}. Wait for it.") from None
+        with lock(output / f".{pivot}.lock", protects=file, wait=0):
+            _write(record, settings)
+            _translate(texts, file, ways, settings, progress=progress)
     if "unchanged" not in found:
         found = {**settings, "unchanged": _unchanged(texts, file)}
         _write(record, found)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tertium.data.shards import Done
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
-from tertium.jobs.shards import Done, disk_errors
+from tertium.jobs.shards import disk_errors
 from tertium.jobs.work import Task, Work, Worker, check_model
 from tertium.jobs.workers import TaskQueue
 

@@ -1,45 +1,16 @@
-"""What tells whether an input or a model is still the same."""
+"""What tells whether a model is still the same, without loading it."""
 
 import hashlib
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
-from tertium.files import existing_file, sha256
+from tertium.files import sha256
 from tertium.models.names import resolve, resolve_base
 from tertium.records.manifest import FILE_NAME, read_manifest
 
-__all__ = ["InputFile", "describe_input", "model_fingerprint", "same_input"]
+__all__ = ["model_fingerprint"]
 
 # What makes vectors: weights, settings and vocabularies, but no cards and no pictures.
 _ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model", ".spm", ".npy")
-
-
-class InputFile(BaseModel):
-    """A file by its content; size and time only spare reading it again."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    sha256: str
-    size: int
-    modified: int  # nanoseconds
-
-
-def describe_input(path: Path) -> InputFile:
-    """Read ``path`` and describe it."""
-    status = existing_file(path).stat()
-    return InputFile(
-        name=path.name, sha256=sha256(path), size=status.st_size, modified=status.st_mtime_ns
-    )
-
-
-def same_input(path: Path, known: InputFile) -> bool:
-    """Whether ``path`` still is what ``known`` describes; where size and time agree it is."""
-    status = existing_file(path).stat()
-    if status.st_size != known.size:
-        return False
-    return status.st_mtime_ns == known.modified or sha256(path) == known.sha256
 
 
 def model_fingerprint(name: str, *, revision: str | None = None) -> str:

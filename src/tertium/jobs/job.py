@@ -1,92 +1,47 @@
-"""``_job.json``: what a folder of shards is made of, so that nothing else gets mixed in.
+"""``_job.json``: what a folder of shards is made of, so that nothing else gets mixed in."""
 
-Records begin with an underscore so that readers of Parquet folders take only the shards for data.
-"""
-
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict
 
+from tertium.data.shards import JOB, StoredJob, record_path
 from tertium.errors import TertiumError
-from tertium.files import atomic_path
 from tertium.jobs.engine import Chosen
-from tertium.jobs.fingerprint import InputFile
-from tertium.jobs.plan import Shard, plan
-from tertium.jobs.source import SKIPPED, Content
+from tertium.jobs.source import SKIPPED
+from tertium.records.record import Frozen, InputMark, read_record, write_record
 
-__all__ = [
-    "JOB",
-    "Job",
-    "Model",
-    "check_folder",
-    "check_options",
-    "read_job",
-    "record",
-    "write_job",
-]
-
-JOB = "_job.json"
-FORMAT = 1
-_VERSION = version("tertium")
+__all__ = ["Job", "Model", "check_folder", "check_options", "read_job", "write_job"]
 
 
-class Model(BaseModel):
+class Model(Frozen):
     """A model as the user named it, and the hash of what makes its vectors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     sha256: str
 
 
-class Job(BaseModel):
+class Job(StoredJob):
     """Everything that decides about the output; how many processes make it does not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: int = FORMAT
-    tertium: str = _VERSION
-    content: Content
-    input: InputFile
+    input: InputMark
     model: Model
     options: dict[str, Any]
     engines: tuple[Chosen, ...] = ()  # of each part of the model; none: torch
-    rows: int
     skipped: int
-    shard_rows: int
-
-    @property
-    def shards(self) -> list[Shard]:
-        """The plan."""
-        return plan(self.rows, size=self.shard_rows)
-
-
-def record(folder: Path, name: str) -> Path:
-    """The file of a record; earlier versions named it without the underscore."""
-    path, earlier = folder / name, folder / name.removeprefix("_")
-    return earlier if earlier.exists() and not path.exists() else path
 
 
 def read_job(folder: Path) -> Job | None:
     """The job that ``folder`` holds, or None."""
-    path = record(folder, JOB)
-    if not path.exists():
-        return None
-    try:
-        return Job.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise TertiumError(
-            f"{path} is not a job that tertium {_VERSION} can go on with. Name another folder, or "
-            "remove this one."
-        ) from error
+    path = record_path(folder, JOB)
+    return read_record(path, Job) if path.exists() else None
 
 
 def write_job(folder: Path, job: Job) -> None:
     """Write ``_job.json``, whole or not at all."""
-    with atomic_path(folder / JOB, durable=True) as temporary:
-        temporary.write_text(job.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_record(folder / JOB, job, durable=True)
 
 
 def check_folder(folder: Path) -> None:

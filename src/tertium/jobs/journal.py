@@ -4,16 +4,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tertium.errors import TertiumError
+from tertium.data.shards import JOURNAL, Done, Shard, finished_shards
 from tertium.files import atomic_path
-from tertium.jobs.job import JOB, Job, read_job, record
-from tertium.jobs.plan import Shard
-from tertium.jobs.shards import Done, disk_errors, is_sound
+from tertium.jobs.shards import disk_errors, is_sound
 from tertium.progress import track
 
-__all__ = ["JOURNAL", "Journal", "any_finished", "finished_job", "sound_shards"]
-
-JOURNAL = "_shards.jsonl"
+__all__ = ["Journal", "sound_shards"]
 
 
 class Journal:
@@ -47,47 +43,12 @@ class Journal:
             temporary.write_text("".join(lines), encoding="utf-8")
 
 
-def any_finished(folder: Path) -> bool:
-    """Whether a shard has ever been finished."""
-    return bool(_read(folder))
-
-
 def sound_shards(folder: Path, shards: list[Shard], *, progress: bool | None) -> dict[int, Done]:
     """Finished shards whose files are what their records say; each is read once."""
-    known = _read(folder)
+    known = finished_shards(folder)
     found = [shard for shard in shards if shard.index in known]
     return {
         shard.index: known[shard.index]
         for shard in track(found, label="checking shards", unit="shard", show=progress)
         if is_sound(folder, shard, known[shard.index])
     }
-
-
-def finished_job(folder: Path) -> tuple[Job, list[Shard]]:
-    """The job of ``folder`` and its shards; raises unless all of them are there."""
-    job = read_job(folder)
-    if job is None:
-        raise TertiumError(f"{folder} holds no {JOB}: no folder that tertium encode or score made.")
-    known, shards = _read(folder), job.shards
-    there = sum(s.index in known and (folder / s.name).is_file() for s in shards)
-    if there < len(shards):
-        raise TertiumError(
-            f"{folder} has {there:,} of {len(shards):,} shards. Run the command that began it "
-            "again: it goes on where it was stopped."
-        )
-    return job, shards
-
-
-def _read(folder: Path) -> dict[int, Done]:
-    """Records by shard; a line that a kill left unfinished is no record."""
-    path = record(folder, JOURNAL)
-    if not path.exists():
-        return {}
-    found = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            done = Done.from_json(line)
-        except ValueError:
-            continue
-        found[done.shard] = done
-    return found

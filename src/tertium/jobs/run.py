@@ -9,34 +9,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
+from tertium.data.shards import (
+    JOB,
+    JOURNAL,
+    Content,
+    Counts,
+    Shard,
+    finished_shards,
+    record_path,
+)
 from tertium.errors import TertiumError, require
 from tertium.files import sync
 from tertium.jobs.cluster import Actors
 from tertium.jobs.engine import Chosen, run_by, settle
-from tertium.jobs.fingerprint import describe_input, model_fingerprint, same_input
-from tertium.jobs.job import (
-    JOB,
-    Job,
-    Model,
-    check_folder,
-    check_options,
-    read_job,
-    record,
-    write_job,
-)
-from tertium.jobs.journal import JOURNAL, Journal, any_finished, sound_shards
-from tertium.jobs.plan import Shard, pick, shard_size
+from tertium.jobs.fingerprint import model_fingerprint
+from tertium.jobs.job import Job, Model, check_folder, check_options, read_job, write_job
+from tertium.jobs.journal import Journal, sound_shards
+from tertium.jobs.plan import pick, shard_size
 from tertium.jobs.request import Crew, Finished, Request
-from tertium.jobs.shards import Counts, disk_errors, shard_metadata
-from tertium.jobs.source import SKIPPED, Content, survey
+from tertium.jobs.shards import disk_errors, shard_metadata
+from tertium.jobs.source import SKIPPED, survey
 from tertium.jobs.work import Work
 from tertium.jobs.workers import Processes
 from tertium.models.encoder import Truncation
 from tertium.models.names import resolve
 from tertium.models.triples import BlankConditionWarning, TripleTruncation
 from tertium.progress import bar
+from tertium.records.lock import lock
+from tertium.records.record import InputMark
 from tertium.types import EngineName
 
 __all__ = ["run"]
@@ -73,14 +73,14 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
         try:
             _check_same(request, job, fingerprint)
         except TertiumError:
-            if any_finished(folder):  # else nothing is lost by beginning anew
+            if finished_shards(folder):  # else nothing is lost by beginning anew
                 raise
         else:
             return job
     for left in folder.glob("part-*"):
         left.unlink()
     engines = _settle(request)
-    described = describe_input(request.source.path)
+    described = InputMark.of(request.source.path)
     found = survey(request.source, folder, on_error=request.on_error, progress=progress)
     job = Job(
         content=request.source.content,
@@ -99,7 +99,7 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
 def _check_same(request: Request, job: Job, fingerprint: str) -> None:
     """Raise if ``job`` was begun with anything else than what is asked for now."""
     folder, source = request.folder, request.source
-    if not same_input(source.path, job.input):
+    if not job.input.matches(source.path):
         raise TertiumError(
             f"{folder} holds another job: {source.path} has changed since it was begun. Name "
             "another folder, or remove this one."
@@ -172,7 +172,7 @@ def _make(
     tasks = pick(request.source.items(), pending)
     with bar(total=job.rows, label=label, unit=unit, show=progress, initial=there) as shown:
         workers.run(tasks, finished=journal.add, advanced=shown.update)
-    if not same_input(request.source.path, job.input):
+    if not job.input.matches(request.source.path):
         raise TertiumError(
             f"{request.source.path} has changed while it was read, so that {request.folder} may "
             "hold parts of both. Remove the folder and run the command again."
@@ -206,29 +206,21 @@ def _warn(content: Content, counts: Counts, rows: int) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """The folder for this process alone, without what a killed one left half-written."""
-    check = folder / JOB
-    if not record(folder, JOB).exists():
+    if not record_path(folder, JOB).exists():
         check_folder(folder)
     created = not folder.exists()
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         sync(folder.parent)
-    lock = FileLock(folder / ".lock", timeout=_PATIENCE)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise TertiumError(
-            f"Another process works on {folder}. Wait for it, or name another folder."
-        ) from None
-    try:
-        for name in ("part-", JOB, JOURNAL, SKIPPED):
-            for left in folder.glob(f".{name}*"):
-                left.unlink(missing_ok=True)
-        for name in (JOB, JOURNAL, SKIPPED):
-            if (earlier := record(folder, name)).name != name:
-                earlier.rename(folder / name)
-        yield
-    finally:
-        if created and not check.exists():  # nothing was begun
-            shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
+    with lock(folder / ".lock", protects=folder, wait=_PATIENCE):
+        try:
+            for name in ("part-", JOB, JOURNAL, SKIPPED):
+                for left in folder.glob(f".{name}*"):
+                    left.unlink(missing_ok=True)
+            for name in (JOB, JOURNAL, SKIPPED):
+                if (earlier := record_path(folder, name)).name != name:
+                    earlier.rename(folder / name)
+            yield
+        finally:
+            if created and not (folder / JOB).exists():  # nothing was begun
+                shutil.rmtree(folder, ignore_errors=True)

@@ -5,21 +5,19 @@ import errno
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tertium.data.shards import Counts, Done, Shard
 from tertium.errors import DiskFullError, TertiumError
-from tertium.jobs.plan import Shard
+from tertium.files import sha256
 from tertium.jobs.source import Item
 from tertium.models.encoder import valid_text
 
 __all__ = [
-    "Counts",
-    "Done",
     "ShardWriter",
     "describe_shard",
     "disk_errors",
@@ -28,59 +26,6 @@ __all__ = [
 ]
 
 _METADATA = b"tertium"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a warning at the end counts; see ``Truncation``.
-
-    Attributes:
-        cut: texts or triples that were too long.
-        texts: distinct ones, window by window.
-        limit: how many tokens are read.
-        unknown: texts of which the vocabulary knows nothing.
-        blank: triples without a condition.
-    """
-
-    cut: int = 0
-    texts: int = 0
-    limit: int = 0
-    unknown: int = 0
-    blank: int = 0
-
-    def __add__(self, other: "Counts") -> "Counts":
-        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        return Counts(**{**sums, "limit": max(self.limit, other.limit)})
-
-
-@dataclass(frozen=True)
-class Done:
-    """A finished shard: its number, its rows, and how to know that its file is whole."""
-
-    shard: int
-    rows: int
-    size: int
-    sha256: str
-    counts: Counts
-
-    def to_json(self) -> str:
-        """One line."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, line: str) -> "Done":
-        """The line read back; ``ValueError`` if it is none."""
-        try:
-            entry = json.loads(line)
-            return cls(
-                shard=int(entry["shard"]),
-                rows=int(entry["rows"]),
-                size=int(entry["size"]),
-                sha256=str(entry["sha256"]),
-                counts=Counts(**{name: int(count) for name, count in entry["counts"].items()}),
-            )
-        except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"not a record of a shard: {line[:60]!r}") from error
 
 
 class ShardWriter:
@@ -159,7 +104,7 @@ def describe_shard(shard: Shard, content: Path | BytesIO, counts: Counts) -> Don
         whole = content.getbuffer()
         return Done(shard.index, len(shard), len(whole), hashlib.sha256(whole).hexdigest(), counts)
     size = content.stat().st_size
-    return Done(shard.index, len(shard), size, _digest(content), counts)
+    return Done(shard.index, len(shard), size, sha256(content), counts)
 
 
 def is_sound(folder: Path, shard: Shard, done: Done) -> bool:
@@ -167,7 +112,7 @@ def is_sound(folder: Path, shard: Shard, done: Done) -> bool:
     path = folder / shard.name
     if not path.is_file() or path.stat().st_size != done.size or done.rows != len(shard):
         return False
-    return _digest(path) == done.sha256
+    return sha256(path) == done.sha256
 
 
 @contextlib.contextmanager
@@ -182,8 +127,3 @@ def disk_errors(folder: Path) -> Iterator[None]:
         raise TertiumError(
             f"{folder}: {what}. {remedy} and run the same command: finished shards are kept."
         ) from error
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

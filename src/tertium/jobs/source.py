@@ -10,30 +10,14 @@ from typing import NamedTuple
 from tertium.data.problems import DataError, Problem
 from tertium.data.readers import scan_rows, scan_texts
 from tertium.data.rows import Pair, Question
+from tertium.data.shards import Content
 from tertium.files import atomic_path
 from tertium.progress import bar
 
-__all__ = ["SKIPPED", "Content", "Item", "OnError", "Source", "Survey", "survey"]
+__all__ = ["SKIPPED", "Item", "OnError", "Source", "Survey", "survey"]
 
 SKIPPED = "_skipped.jsonl"
 _SHOWN = 1000  # characters of a bad value that the log keeps
-
-
-class Content(StrEnum):
-    """What a row holds."""
-
-    TEXTS = "texts"
-    PAIRS = "pairs"
-    TRIPLES = "triples"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What the output calls the texts of a row."""
-        return {
-            Content.TEXTS: ("text",),
-            Content.PAIRS: ("sentence1", "sentence2"),
-            Content.TRIPLES: ("sentence1", "sentence2", "condition"),
-        }[self]
 
 
 class OnError(StrEnum):

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from tertium.data.shards import Content, Counts, Done, Shard
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
 from tertium.jobs.engine import Chosen, run_by
 from tertium.jobs.fingerprint import model_fingerprint
-from tertium.jobs.plan import Shard
 from tertium.jobs.request import LOADER
-from tertium.jobs.shards import Counts, Done, ShardWriter, describe_shard, disk_errors
-from tertium.jobs.source import Content, Item
+from tertium.jobs.shards import ShardWriter, describe_shard, disk_errors
+from tertium.jobs.source import Item
 from tertium.jobs.workers import limit_threads
 from tertium.models.batching import chunks
 from tertium.models.encoder import Truncation

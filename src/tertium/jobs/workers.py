@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:
-    from tertium.jobs.shards import Done
+    from tertium.data.shards import Done
     from tertium.jobs.work import Task, Work
 
 __all__ = [

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tertium.errors import TertiumError, unknown_name
@@ -24,6 +23,7 @@ from tertium.files import atomic_path
 from tertium.progress import bar
 from tertium.recipes.amounts import Amount
 from tertium.recipes.files import RUN, RecipeError, read_recipe, read_yaml
+from tertium.records.lock import InUseError, lock
 
 __all__ = [
     *("Sweep", "SweepTable", "Variant"),
@@ -280,12 +280,11 @@ def _runs(sweep: Sweep, output: Path) -> Iterator[tuple[Variant, int, Path]]:
 
 def _claim(folder: Path, run: Callable[[], None], *, wait: bool) -> bool:
     """Run unless it is finished; False if another process is at it and ``wait`` is not set."""
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(folder / ".lock", timeout=-1 if wait else 0):
+        with lock(folder / ".lock", wait=None if wait else 0):
             if not _finished(folder):
                 run()
-    except Timeout:
+    except InUseError:
         return False
     return True
 

@@ -19,7 +19,7 @@ from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
-from tertium.files import atomic_path, exclusive, report_full_disk
+from tertium.files import atomic_path, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
 from tertium.models import ConditionalScorer, Encoder, PairScorer, load
 from tertium.models.adapter import apply_adapter, extract_adapter
@@ -36,6 +36,7 @@ from tertium.recipes.selection import build_selection, resolve_selection
 from tertium.recipes.suites import evaluate
 from tertium.recipes.teachers import check_widths, taught, teacher_files
 from tertium.recipes.triples import TripleData, load_triples
+from tertium.records.lock import lock
 from tertium.records.manifest import TrainingData
 from tertium.training import train_stage
 from tertium.training.conditional import ConditionalModule
@@ -103,8 +104,8 @@ def train(
         if find_spec(tracker) is None:
             raise TertiumError(f"train.report_to needs {tracker}: pip install {tracker}")
     folder = benchmarks.find_folder(data)
-    alone = exclusive(output / _RUN / ".lock", folder=output) if leads() else nullcontext()
-    with alone, report_full_disk(output):
+    held = lock(output / _RUN / ".lock", protects=output, wait=0, remove=True)
+    with held if leads() else nullcontext(), report_full_disk(output):
         if leads():
             _check_run(output / _RUN, content, resume=resume)
         return _train(

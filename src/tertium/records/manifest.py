@@ -1,14 +1,12 @@
 """``tertium.json``: what a saved model folder says about itself."""
 
-import json
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tertium.errors import TertiumError
-from tertium.files import atomic_path
+from tertium.records.record import VERSION, Frozen, Record, invalid, read_record, write_record
 from tertium.types import Kind, Pooling
 
 __all__ = [
@@ -24,13 +22,10 @@ __all__ = [
 
 FILE_NAME = "tertium.json"
 FORMAT = 1
-_VERSION = version("tertium")
 
 
-class TrainingData(BaseModel):
+class TrainingData(Frozen):
     """A data set the model has seen, in training or when its checkpoint was chosen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str  # a benchmark name such as "STS-B", or the file name of the user's own data
     split: str | None = None
@@ -47,16 +42,15 @@ class MemberEntry(BaseModel):
     weight: float = Field(allow_inf_nan=False)
 
 
-class Manifest(BaseModel):
+class Manifest(Record):
     """Kind, pooling and score scale of a model folder, and what it was trained on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    remedy: ClassVar[str] = f"Save the model again with tertium {VERSION}."
 
     format: int = FORMAT
     kind: Kind
     pooling: Pooling | None = None
     scale: tuple[float, float]
-    tertium: str = _VERSION
     training_data: tuple[TrainingData, ...] = ()
     details: dict[str, Any] = Field(default_factory=dict)  # whatever the kind needs to come back
 
@@ -64,15 +58,7 @@ class Manifest(BaseModel):
 def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of ``folder``, or None where there is none."""
     path = folder / FILE_NAME
-    if not path.exists():
-        return None
-    content = path.read_bytes()
-    _check_format(path, content)
-    try:
-        manifest = Manifest.model_validate_json(content)
-    except ValidationError as error:
-        raise _mistake(path, error) from error
-    return manifest
+    return read_record(path, Manifest) if path.exists() else None
 
 
 def read_members(folder: Path, manifest: Manifest) -> list[tuple[Path, MemberEntry]]:
@@ -81,7 +67,7 @@ def read_members(folder: Path, manifest: Manifest) -> list[tuple[Path, MemberEnt
     try:
         entries = TypeAdapter(list[MemberEntry]).validate_python(manifest.details.get("members"))
     except ValidationError as error:
-        raise _mistake(path, error, "details", "members") from error
+        raise invalid(path, error, "details", "members", remedy=Manifest.remedy) from error
     if not entries:
         raise TertiumError(f"{path}: the list of members is empty. Save the model again.")
     for entry in entries:
@@ -96,27 +82,4 @@ def read_members(folder: Path, manifest: Manifest) -> list[tuple[Path, MemberEnt
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``tertium.json`` into ``folder``, whole or not at all."""
-    with atomic_path(folder / FILE_NAME) as temporary:
-        temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-
-def _mistake(path: Path, error: ValidationError, *place: str) -> TertiumError:
-    first = error.errors()[0]
-    where = ".".join(map(str, (*place, *first["loc"]))) or "the file"
-    return TertiumError(
-        f"{path}: {where}: {first['msg']}. Save the model again with tertium {_VERSION}."
-    )
-
-
-def _check_format(path: Path, content: bytes) -> None:
-    """A newer format may differ in anything, so it is looked for before all else."""
-    try:
-        fields = json.loads(content)
-    except (ValueError, RecursionError):
-        return
-    newer = fields.get("format") if isinstance(fields, dict) else None
-    if isinstance(newer, int) and newer > FORMAT:
-        raise TertiumError(
-            f"{path}: format {newer} was written by tertium {fields.get('tertium', 'unknown')}; "
-            f"this is {_VERSION}, which reads up to format {FORMAT}. Upgrade tertium."
-        )
+    write_record(folder / FILE_NAME, manifest)

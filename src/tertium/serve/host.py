@@ -11,8 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from tertium.corpus import TextIndex
-from tertium.corpus.identity import identify
-from tertium.corpus.manifest import MANIFEST
+from tertium.corpus.manifest import MANIFEST, identify
 from tertium.corpus.rows import unit
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.explain.words import split_words

@@ -1,0 +1,82 @@
+"""One process at a time: a lock in a file, which says who holds it."""
+
+import contextlib
+import os
+import socket
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from tertium.errors import TertiumError, TertiumWarning
+
+__all__ = ["InUseError", "lock"]
+
+_PATIENCE = 2.0  # seconds before a process that waits says so
+
+
+class InUseError(TertiumError):
+    """Another process holds the lock."""
+
+
+@contextlib.contextmanager
+def lock(
+    path: Path, *, protects: Path | None = None, wait: float | None = None, remove: bool = False
+) -> Iterator[None]:
+    """Hold the file ``path`` for the duration; the system releases it if this process is killed.
+
+    Args:
+        path: a file of its own; folders above it are made.
+        protects: what the user knows it by, for messages. With it, waiting for long is announced.
+        wait: seconds to wait for a process that holds it (default: until it ends).
+        remove: nobody waits for this lock: it is gone afterwards, and so are folders that were made
+            for it and are empty.
+
+    Raises:
+        InUseError: another process holds it.
+        TertiumError: ``protects`` cannot be written to.
+    """
+    created = [parent for parent in path.parents if not parent.exists()]
+    held = FileLock(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _acquire(held, path, protects, wait)
+    except OSError as error:
+        if protects is None:
+            raise
+        raise TertiumError(
+            f"{protects} cannot be written to ({error.strerror or error}). Choose another folder."
+        ) from error
+    try:
+        with contextlib.suppress(OSError):  # a full disk is met by what is written next
+            path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+        yield
+    finally:
+        if remove:
+            path.unlink(missing_ok=True)
+            for parent in created:
+                with contextlib.suppress(OSError):  # not empty
+                    parent.rmdir()
+        else:
+            with contextlib.suppress(OSError):  # it went with its folder
+                os.truncate(path, 0)
+        held.release()
+
+
+def _acquire(held: FileLock, path: Path, protects: Path | None, wait: float | None) -> None:
+    patience = -1.0 if protects is None else _PATIENCE
+    try:
+        held.acquire(timeout=patience if wait is None else wait)
+    except Timeout:
+        use = f"{protects or path} is in use by {_holder(path)}"
+        if wait is not None:
+            raise InUseError(f"{use}. Wait for it to end, or choose another folder.") from None
+        warnings.warn(f"{use}; waiting for it.", TertiumWarning, stacklevel=5)
+        held.acquire(timeout=-1)
+
+
+def _holder(path: Path) -> str:
+    with contextlib.suppress(OSError):  # not every system lets a locked file be read
+        return path.read_text(encoding="utf-8", errors="replace").strip() or "another process"
+    return "another process"

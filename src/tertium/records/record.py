@@ -1,0 +1,135 @@
+"""JSON files that say what a folder holds and who wrote it, and marks by which files are known."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tertium.errors import TertiumError
+from tertium.files import atomic_path, existing_file, sha256, sync
+
+__all__ = [
+    "VERSION",
+    "FileMark",
+    "Frozen",
+    "InputMark",
+    "Record",
+    "invalid",
+    "read_record",
+    "write_record",
+]
+
+VERSION = version("tertium")
+
+
+class Frozen(BaseModel):
+    """Values that do not change and have no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Record(Frozen):
+    """The content of such a file; a kind of record that changes its fields raises ``format``.
+
+    Attributes:
+        remedy: what to do about a file that cannot be read, for messages.
+        format: the default is the newest that this version reads.
+        tertium: the version that wrote it.
+    """
+
+    remedy: ClassVar[str]
+
+    format: int = 1
+    tertium: str = VERSION
+
+
+R = TypeVar("R", bound=Record)
+
+
+def read_record(path: Path, kind: type[R]) -> R:
+    """Read the record in ``path``.
+
+    Raises:
+        TertiumError: a newer version wrote it, or it is damaged.
+    """
+    content = path.read_bytes()
+    try:
+        fields = json.loads(content)
+    except (ValueError, RecursionError):  # reported below, with its place
+        fields = None
+    found = fields.get("format") if isinstance(fields, dict) else None
+    newest = kind.model_fields["format"].default
+    if isinstance(found, int) and found > newest:  # may differ in anything, so it is checked first
+        raise TertiumError(
+            f"{path}: format {found} was written by tertium {fields.get('tertium', 'unknown')}; "
+            f"this is {VERSION}, which reads up to format {newest}. Upgrade tertium."
+        )
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        raise invalid(path, error, remedy=kind.remedy) from error
+
+
+def write_record(path: Path, record: Record, *, durable: bool = False) -> None:
+    """Write ``record``, whole or not at all; with ``durable`` it survives a loss of power."""
+    with atomic_path(path, durable=durable) as temporary:
+        content = record.model_dump_json(indent=2, by_alias=True)
+        temporary.write_text(content + "\n", encoding="utf-8")
+
+
+def invalid(path: Path, error: ValidationError, *place: str, remedy: str) -> TertiumError:
+    """The error for a file with a wrong value, named by ``place`` and where it is below that."""
+    first = error.errors()[0]
+    where = ".".join(map(str, (*place, *first["loc"]))) or "the file"
+    return TertiumError(f"{path}: {where}: {first['msg']}. {remedy}")
+
+
+class FileMark(Frozen):
+    """Size and hash of a file."""
+
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path, *, durable: bool = False, **fields: Any) -> Self:
+        """The mark of a finished file; with ``durable``, once it is on the disk."""
+        if durable:
+            sync(path)
+        return cls(size=path.stat().st_size, sha256=sha256(path), **fields)
+
+    def fault(self, path: Path, *, contents: bool = True) -> str | None:
+        """How the file at ``path`` differs, as the end of a sentence about it; None if it does not.
+
+        Args:
+            path: the file.
+            contents: also compare hashes.
+
+        Raises:
+            FileNotFoundError: it is missing.
+        """
+        size = path.stat().st_size
+        if size != self.size:
+            return f"has {size:,} bytes instead of {self.size:,}"
+        if contents and sha256(path) != self.sha256:
+            return "has changed (its sha256 differs)"
+        return None
+
+
+class InputMark(FileMark):
+    """An input by its content; the time only saves reading it again."""
+
+    name: str
+    modified: int  # nanoseconds
+
+    @classmethod
+    def of(cls, path: Path, **fields: Any) -> Self:
+        """Read ``path`` and describe it."""
+        modified = existing_file(path).stat().st_mtime_ns
+        return super().of(path, name=path.name, modified=modified, **fields)
+
+    def matches(self, path: Path) -> bool:
+        """Whether ``path`` still is this input; where size and time agree it is."""
+        same_time = existing_file(path).stat().st_mtime_ns == self.modified
+        return self.fault(path, contents=not same_time) is None
