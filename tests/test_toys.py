@@ -20,6 +20,7 @@ from tertium.data.benchmarks import Loaded
 from tertium.errors import TertiumError
 from tertium.evaluation import run
 from tertium.evaluation.tasks import TASKS, Outcome
+from tertium.evaluation.tasks.base import Context
 from tertium.functional import cosine_pairs
 from tertium.heads import CONDITIONAL_HEADS, HEADS, ConditionalHead, ModelShape, PairHead
 from tertium.objectives import OBJECTIVES, Objective
@@ -188,7 +189,7 @@ class Lengths:
     headline: str = "accuracy"
 
     def run(self, context: Context) -> Outcome:
-        first, second = (context.memory.embed([pair[side] for pair in PAIRS]) for side in (0, 1))
+        first, second = (context.cache.embed([pair[side] for pair in PAIRS]) for side in (0, 1))
         same = [len(a.split()) == len(b.split()) for a, b in PAIRS]
         alike = (first * second).sum(axis=1) > 0
         values = {"accuracy": 100.0 * float(np.mean(alike == same)), "pairs": len(PAIRS)}
