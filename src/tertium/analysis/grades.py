@@ -1,6 +1,6 @@
 """Scores against grades by people: scatter plots, calibration, and figures with intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ __all__ = [
     "running_medians",
 ]
 
-Estimate = tuple[float, tuple[float, float] | None]  # a figure, and its interval if there is one
+Estimate = tuple[float, Sequence[float] | None]  # a figure, and its interval if there is one
 _STEPS = 10
 _FEWEST = 3  # pairs of a step, or there is no median to speak of
 _FEWEST_IN_BIN = 5  # or a bin has no interval

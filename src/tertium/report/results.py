@@ -112,7 +112,7 @@ def _counts(one: GradedSet, *, resamples: int, seed: int) -> NDArray[np.int32]:
 
 def _average(entries: Sequence[Agreement]) -> Agreement:
     """The mean of correlations over sets, with the interval of that mean."""
-    samples = np.mean([entry.samples for entry in entries], axis=0)
+    samples = np.mean([e.samples for e in entries if e.samples is not None], axis=0)
     cards = [entry.leak_free for entry in entries if entry.leak_free is not None]
     return Agreement(
         spearman=mean_of_all([entry.spearman for entry in entries]),
@@ -170,7 +170,7 @@ def _picture(figures: Figures) -> list[Block]:
     estimates: dict[str, dict[str, Estimate]] = {}
     for place, entries in figures.items():
         row: dict[str, Estimate] = {
-            name: (entry.spearman, entry.interval and (entry.interval[0], entry.interval[1]))
+            name: (entry.spearman, entry.interval)
             for name, entry in entries.items()
             if entry.spearman is not None
         }
