@@ -18,6 +18,7 @@ from tertium.objectives import OBJECTIVES
 from tertium.recipes import suites
 from tertium.recipes.files import recipe_names
 from tertium.recipes.sweep import sweep_names
+from tertium.serve.routes import ENDPOINTS
 from tertium.types import Kind, Pooling
 from tertium.views import VIEWS
 
@@ -80,6 +81,7 @@ REGISTRIES: dict[str, tuple[Iterable[str], str, str]] = {
     "pooling": (Pooling, "models", "reference/encoders.md"),
     "engine": (ENGINES, "engines", "how-to/engines.md"),
     "task": (TASKS, "evaluation", "reference/evaluation.md"),
+    "endpoint": (ENDPOINTS, "serve", "reference/serve.md"),
     "name": (NAMES, "models", "reference/python.md"),
     "recipe": (recipe_names(), "recipes", "reference/recipes.md"),
     "sweep": (sweep_names(), "recipes", "reference/recipes.md"),
@@ -102,7 +104,7 @@ def test_every_key_has_a_test_and_a_place_on_its_page(registry: str, key: str) -
     shown = (DOCS / page).read_text(encoding="utf-8")
     assert re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", shown), f"{page} does not name {key}"
     tests = "".join(file.read_text("utf-8") for file in (TESTS / folder).glob("test_*.py"))
-    words = {f'"{key}"', WHOLE.get(registry, f'"{key}"')}
+    words = {f'"{key}"', f'/v1/{key}"', WHOLE.get(registry, f'"{key}"')}
     if isinstance(keys, dict) and isinstance(keys[key], type):
         words.add(keys[key].__name__)
     assert any(word in tests for word in words), f"no test in tests/{folder} names {key}"

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from tertium.evaluation.context import Context
 from torch import Tensor, nn
 
 import tertium
