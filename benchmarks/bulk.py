@@ -206,7 +206,7 @@ def run_memory(file: Path, engine: str) -> None:
 def run_stub(file: Path) -> None:
     """A job on the stub, with two workers."""
     from tertium.data.shards import Content
-    from tertium.jobs.request import Crew, Request
+    from tertium.jobs.api import Execution, Request
     from tertium.jobs.run import run
     from tertium.jobs.source import Source
 
@@ -214,7 +214,7 @@ def run_stub(file: Path) -> None:
         source = Source(file, Content.TEXTS)
         request = Request(source, Path(folder) / "out", "default", loader="bulk:load_stub")
         begin = time.perf_counter()
-        run(request, Crew(workers=2), progress=False)
+        run(request, Execution(workers=2), progress=False)
         spent = time.perf_counter() - begin
     worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(json.dumps({"seconds": spent, "peak": peak_memory(), "worker": worker}))

@@ -27,7 +27,7 @@ from tertium.data.shards import JOB, JOURNAL, finished_job, finished_shards
 from tertium.data.tables import FORMATS, read_records
 from tertium.engines.records import RECORD, DamagedExportError, read_record
 from tertium.errors import TertiumError
-from tertium.jobs.job import read_job
+from tertium.jobs.folder import read_job
 from tertium.recipes.files import read_recipe
 from tertium.recipes.sweep import read_sweep
 from tertium.records.manifest import FILE_NAME, read_manifest, read_members

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from tertium.jobs.request import Crew
+from tertium.jobs.api import Execution
 from tests.jobs.stubs import FAST, contents, job, stub_model
 
 
@@ -14,10 +14,10 @@ def main(root: Path) -> None:
     rows = [f"text {at}" for at in range(40)]
     texts.write_text("\n".join([*rows[:20], "crash", *rows[20:]]) + "\n")
     crash = root / "crashed"
-    ray = Crew(workers=2, cluster="ray")
-    finished = job(texts, root / "ray", model=model, crash=str(crash), crew=ray)
+    ray = Execution(workers=2, cluster="ray")
+    finished = job(texts, root / "ray", model=model, crash=str(crash), execution=ray)
     killed = crash.exists()
-    job(texts, root / "local", model=model, crash=str(crash), crew=FAST)
+    job(texts, root / "local", model=model, crash=str(crash), execution=FAST)
     found = {
         "killed": killed,
         "rows": finished.rows,

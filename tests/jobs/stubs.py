@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from tertium.data.shards import Content
-from tertium.jobs.request import Crew, Finished, Request
+from tertium.jobs.api import Execution, Finished, Request
 from tertium.jobs.run import run
 from tertium.jobs.source import OnError, Source
 from tests.fakes import HashEncoder
 
 LOADER = "tests.jobs.stubs:load"
-FAST = Crew(workers=2, start_method="fork")  # these models hold nothing that a fork could break
+FAST = Execution(
+    workers=2, start_method="fork"
+)  # these models hold nothing that a fork could break
 
 
 class Stub(HashEncoder):
@@ -81,7 +83,7 @@ def job(
     model: Path,
     content: Content = Content.TEXTS,
     column: str | None = None,
-    crew: Crew = FAST,
+    execution: Execution = FAST,
     on_error: OnError = OnError.FAIL,
     shard_rows: int | None = 4,
     **options: Any,
@@ -98,7 +100,7 @@ def job(
         loader=LOADER,
         **own,
     )
-    return run(request, crew)
+    return run(request, execution)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -10,9 +10,9 @@ import pytest
 from tertium.data.shards import Content, Shard
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.jobs import cluster
+from tertium.jobs.api import Execution
 from tertium.jobs.fingerprint import model_fingerprint
-from tertium.jobs.request import Crew
-from tertium.jobs.source import Item
+from tertium.jobs.source import SourceRow
 from tertium.jobs.work import Work
 from tests.conftest import ROOT
 from tests.jobs.stubs import LOADER, job
@@ -47,7 +47,7 @@ def test_ray_is_asked_for_by_its_extra(
         "importlib.util.find_spec", lambda name: None if name == "ray" else find_spec(name)
     )
     with pytest.raises(MissingExtraError, match=r"pip install 'tertium\[cluster\]'"):
-        job(texts, tmp_path / "out", model=model, crew=Crew(cluster="ray"))
+        job(texts, tmp_path / "out", model=model, execution=Execution(cluster="ray"))
     assert not (tmp_path / "out").exists()
 
 
@@ -62,4 +62,4 @@ def test_an_actor_refuses_another_model(model: Path) -> None:
     actor = cluster._Actor(work, model_fingerprint(str(model)))
     (model / "config.json").write_text('{"other": 1}')
     with pytest.raises(TertiumError, match="is not the one that the job was begun with"):
-        actor.pack(Shard(0, 0, 1), [Item(1, ("a",))])
+        actor.pack(Shard(0, 0, 1), [SourceRow(1, ("a",))])

@@ -13,8 +13,8 @@ from tertium.engines.parts import parts_of
 from tertium.engines.tuning import Trial, remember
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.jobs import encode_file, read_vectors
+from tertium.jobs.api import Finished
 from tertium.jobs.engine import Chosen, run_by, settle
-from tertium.jobs.request import Finished
 from tertium.models import StaticEncoder
 from tertium.types import EngineName
 from tests.fakes import tiny_model
@@ -38,7 +38,13 @@ def flat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def encoded(texts: Path, folder: Path, model: Path, engine: str) -> Finished:
     return encode_file(
-        texts, folder, model=str(model), shard_rows=10, crew=FAST, progress=False, engine=engine
+        texts,
+        folder,
+        model=str(model),
+        shard_rows=10,
+        execution=FAST,
+        progress=False,
+        engine=engine,
     )
 
 

@@ -7,7 +7,7 @@ from hypothesis.strategies import integers, sets
 
 from tertium.data.shards import Shard, plan
 from tertium.errors import TertiumError
-from tertium.jobs.plan import pick, shard_size
+from tertium.jobs.source import pick, shard_size
 
 
 @given(rows=integers(0, 500), size=integers(1, 60))

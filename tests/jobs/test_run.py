@@ -17,11 +17,10 @@ from tertium.data.problems import DataError
 from tertium.data.shards import Content, Shard
 from tertium.errors import TertiumError
 from tertium.jobs import iter_scores, iter_vectors, read_vectors
-from tertium.jobs.journal import Journal
-from tertium.jobs.request import Crew
-from tertium.jobs.shards import ShardWriter, disk_errors
-from tertium.jobs.source import Item, OnError, Survey
-from tertium.jobs.work import Work, Worker
+from tertium.jobs.api import Execution
+from tertium.jobs.folder import Journal, ShardWriter, disk_errors
+from tertium.jobs.source import OnError, Prescan, SourceRow
+from tertium.jobs.work import ShardWorker, Work
 from tertium.jobs.workers import TaskQueue
 from tests.jobs.conftest import TEXTS
 from tests.jobs.stubs import FAST, LOADER, Stub, contents, job
@@ -37,7 +36,7 @@ def expected(model: Path, texts: list[str], **options: Any) -> np.ndarray:
 def test_vectors_in_the_order_of_the_input(
     texts: Path, model: Path, tmp_path: Path, workers: int
 ) -> None:
-    finished = job(texts, tmp_path / "out", model=model, crew=replace(FAST, workers=workers))
+    finished = job(texts, tmp_path / "out", model=model, execution=replace(FAST, workers=workers))
     assert (finished.rows, finished.skipped, finished.shards, finished.made) == (34, 0, 9, 9)
     assert finished.about == {"model": "model", "dimension": 16}
     np.testing.assert_array_equal(read_vectors(tmp_path / "out"), expected(model, TEXTS))
@@ -49,8 +48,8 @@ def test_vectors_in_the_order_of_the_input(
 
 def test_the_number_of_workers_changes_no_byte(texts: Path, model: Path, tmp_path: Path) -> None:
     for workers in (1, 2, 3):
-        crew = replace(FAST, workers=workers)
-        job(texts, tmp_path / str(workers), model=model, crew=crew, delay=0.001)
+        execution = replace(FAST, workers=workers)
+        job(texts, tmp_path / str(workers), model=model, execution=execution, delay=0.001)
     one = contents(tmp_path / "1")
     assert set(one) == {"_job.json", "_shards.jsonl", *(f"part-{i:06d}.parquet" for i in range(9))}
     assert contents(tmp_path / "2") == contents(tmp_path / "3") == one
@@ -119,7 +118,7 @@ def test_a_lone_surrogate_is_replaced_in_the_file(tmp_path: Path) -> None:
     with ShardWriter(
         tmp_path / "x", columns=["text"], width=None, dtype="float32", metadata={}
     ) as writer:
-        writer.write([Item(1, ("a\ud800b",))], np.zeros(1))
+        writer.write([SourceRow(1, ("a\ud800b",))], np.zeros(1))
     assert pq.read_table(tmp_path / "x").column("text").to_pylist() == ["a\ufffdb"]
 
 
@@ -302,14 +301,14 @@ def test_an_input_that_changes_under_way_is_noticed(
 ) -> None:
     from tertium.jobs import run
 
-    def survey(*arguments: Any, **options: Any) -> Survey:
+    def prescan(*arguments: Any, **options: Any) -> Prescan:
         found = original(*arguments, **options)
         lines = TEXTS if change == "more" else TEXTS[:9]
         texts.write_text("\n".join([*lines, "new"]) + "\n", encoding="utf-8")
         return found
 
-    original = run.survey
-    monkeypatch.setattr(run, "survey", survey)
+    original = run.prescan
+    monkeypatch.setattr(run, "prescan", prescan)
     with pytest.raises(TertiumError, match=r"changed while it was read"):
         job(texts, tmp_path / "out", model=model)
 
@@ -336,7 +335,7 @@ def test_two_processes_do_not_share_a_folder(
 ) -> None:
     from filelock import FileLock
 
-    monkeypatch.setattr("tertium.jobs.run._PATIENCE", 0)
+    monkeypatch.setattr("tertium.jobs.folder._PATIENCE", 0)
     job(texts, tmp_path / "out", model=model)
     with (
         FileLock(tmp_path / "out" / ".lock"),
@@ -346,7 +345,7 @@ def test_two_processes_do_not_share_a_folder(
 
 
 @pytest.mark.parametrize(
-    ("crew", "message"),
+    ("execution", "message"),
     [
         ({"workers": 0}, "at least one worker"),
         ({"threads": 0}, "at least one worker"),
@@ -354,9 +353,9 @@ def test_two_processes_do_not_share_a_folder(
         ({"address": "auto"}, "--ray-address needs --engine-cluster ray"),
     ],
 )
-def test_a_crew_that_cannot_work(crew: dict[str, Any], message: str) -> None:
+def test_a_crew_that_cannot_work(execution: dict[str, Any], message: str) -> None:
     with pytest.raises(TertiumError, match=message):
-        Crew(**crew)
+        Execution(**execution)
 
 
 @pytest.mark.parametrize("options", [{"dtype": "int8"}, {"shard_rows": 0}])
@@ -467,10 +466,10 @@ def test_a_mistake_in_a_worker_is_shown_whole(texts: Path, model: Path, tmp_path
 def test_a_full_disk_is_told_and_the_job_goes_on_later(
     texts: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    from tertium.jobs import shards
+    from tertium.jobs import folder
 
     job(texts, tmp_path / "whole", model=model)
-    original = shards.ShardWriter.write
+    original = folder.ShardWriter.write
     written = 0
 
     def write(self: Any, *arguments: Any) -> None:
@@ -482,24 +481,24 @@ def test_a_full_disk_is_told_and_the_job_goes_on_later(
 
     one = replace(FAST, workers=1)
     with monkeypatch.context() as patch:
-        patch.setattr(shards.ShardWriter, "write", write)
+        patch.setattr(folder.ShardWriter, "write", write)
         what = "cannot be written" if code == errno.EIO else "no space is left"
         with pytest.raises(TertiumError, match=f"{what}.*run the same command"):
-            job(texts, tmp_path / "out", model=model, crew=one)
+            job(texts, tmp_path / "out", model=model, execution=one)
     left = [path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"]
     assert sorted(left) == [
         "_job.json",
         "_shards.jsonl",
         *(f"part-{i:06d}.parquet" for i in range(3)),
     ]
-    assert job(texts, tmp_path / "out", model=model, crew=one).made == 6
+    assert job(texts, tmp_path / "out", model=model, execution=one).made == 6
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_arrow_tells_a_full_disk_by_its_number() -> None:
     options: dict[str, Any] = {"columns": ["text"], "dtype": "float32", "metadata": {}}
-    rows = [Item(1, ("a",))] * 4096
+    rows = [SourceRow(1, ("a",))] * 4096
     vectors = np.random.default_rng(0).standard_normal((4096, 64))
     with (
         pytest.raises(TertiumError, match="no space is left"),
@@ -532,9 +531,9 @@ def test_shards_and_records_are_on_the_disk_before_they_count(
     synced: list[str] = []
     monkeypatch.setattr("tertium.files.sync", lambda path: synced.append(path.name))
     monkeypatch.setattr("os.fsync", lambda handle: synced.append("journal"))
-    worker = Worker(Work(Content.TEXTS, str(model), loader=LOADER))
+    worker = ShardWorker(Work(Content.TEXTS, str(model), loader=LOADER))
     journal = Journal(tmp_path / "out", {})
-    done = worker.store(tmp_path / "out", (Shard(0, 0, 1), [Item(1, ("a",))]))
+    done = worker.store(tmp_path / "out", (Shard(0, 0, 1), [SourceRow(1, ("a",))]))
     journal.add(done)
     kinds = [name.split(".")[1] if name.startswith(".") else name for name in synced]
     assert kinds == ["_shards", "out", "part-000000", "out", "journal"]

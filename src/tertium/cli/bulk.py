@@ -57,16 +57,16 @@ class FolderOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of ``encode_file`` and ``score_file``."""
-        from tertium.jobs import Crew
+        from tertium.jobs import Execution
 
-        crew = Crew(
+        execution = Execution(
             workers=self.workers,
             threads=1 if self.threads is None else self.threads,
             cluster=self.engine_cluster,
             address=self.ray_address,
         )
         given = {"on_error": self.on_error, "shard_rows": self.shard_rows}
-        return {"crew": crew, **{name: x for name, x in given.items() if x is not None}}
+        return {"execution": execution, **{name: x for name, x in given.items() if x is not None}}
 
 
 @options.grouped

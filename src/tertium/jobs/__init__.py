@@ -12,12 +12,11 @@ if TYPE_CHECKING:
         iter_vectors,
         read_vectors,
     )
-    from tertium.jobs.api import encode_file, score_file
-    from tertium.jobs.request import Crew, Finished
+    from tertium.jobs.api import Execution, Finished, encode_file, score_file
     from tertium.jobs.source import OnError
 
 __all__ = [
-    "Crew",
+    "Execution",
     "Finished",
     "OnError",
     "ScoreBlock",
@@ -32,11 +31,10 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "api": ["encode_file", "score_file"],
+        "api": ["Execution", "Finished", "encode_file", "score_file"],
         "tertium.data.shards": [
             *("ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors")
         ],
-        "request": ["Crew", "Finished"],
         "source": ["OnError"],
     },
 )

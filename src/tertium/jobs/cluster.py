@@ -16,8 +16,8 @@ from typing import Any
 from tertium.data.shards import Done
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
-from tertium.jobs.shards import disk_errors
-from tertium.jobs.work import Task, Work, Worker, check_model
+from tertium.jobs.folder import disk_errors
+from tertium.jobs.work import ShardTask, ShardWorker, Work, check_model
 from tertium.jobs.workers import TaskQueue
 
 __all__ = ["Actors"]
@@ -26,7 +26,7 @@ __all__ = ["Actors"]
 @dataclass
 class _Member:
     actor: Any
-    task: Task | None = None  # None while it starts, or waits
+    task: ShardTask | None = None  # None while it starts, or waits
 
 
 class Actors:
@@ -61,7 +61,7 @@ class Actors:
 
     def run(
         self,
-        tasks: Iterator[Task],
+        tasks: Iterator[ShardTask],
         *,
         finished: Callable[[Done], None],
         advanced: Callable[[int], object],
@@ -121,7 +121,7 @@ class Actors:
         )
         awaited[actor.ready.remote()] = _Member(actor)
 
-    def _store(self, packed: tuple[bytes, Done], task: Task | None) -> Done:
+    def _store(self, packed: tuple[bytes, Done], task: ShardTask | None) -> Done:
         assert task is not None
         content, done = packed
         path = self._folder / task[0].name
@@ -170,7 +170,7 @@ class _Actor:
     def __init__(self, work: Work, fingerprint: str) -> None:
         self._work = work
         self._fingerprint = fingerprint
-        self._worker: Worker | None = None
+        self._worker: ShardWorker | None = None
 
     def ready(self) -> None:
         """Answer, so that it is known to be there."""
@@ -178,7 +178,7 @@ class _Actor:
     def pack(self, *task: Any) -> tuple[bytes, Done]:
         if self._worker is None:
             check_model(self._work, self._fingerprint)
-            self._worker = Worker(self._work)
+            self._worker = ShardWorker(self._work)
         return self._worker.pack((task[0], task[1]))
 
 

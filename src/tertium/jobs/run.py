@@ -2,63 +2,63 @@
 
 import os
 import pkgutil
-import shutil
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tertium.data.shards import (
-    JOB,
-    JOURNAL,
     Content,
     Counts,
     Shard,
     finished_shards,
-    record_path,
 )
 from tertium.errors import TertiumError, require
-from tertium.files import sync
+from tertium.jobs.api import Execution, Finished, Request
 from tertium.jobs.cluster import Actors
 from tertium.jobs.engine import Chosen, run_by, settle
 from tertium.jobs.fingerprint import model_fingerprint
-from tertium.jobs.job import Job, Model, check_folder, check_options, read_job, write_job
-from tertium.jobs.journal import Journal, sound_shards
-from tertium.jobs.plan import pick, shard_size
-from tertium.jobs.request import Crew, Finished, Request
-from tertium.jobs.shards import disk_errors, shard_metadata
-from tertium.jobs.source import SKIPPED, survey
+from tertium.jobs.folder import (
+    Job,
+    Journal,
+    Model,
+    check_options,
+    locked,
+    read_job,
+    shard_metadata,
+    sound_shards,
+    write_job,
+)
+from tertium.jobs.source import pick, prescan, shard_size
 from tertium.jobs.work import Work
 from tertium.jobs.workers import Processes
 from tertium.models.encoder import Truncation
 from tertium.models.names import resolve
 from tertium.models.triples import BlankConditionWarning, TripleTruncation
 from tertium.progress import bar
-from tertium.records.lock import lock
 from tertium.records.record import InputMark
 from tertium.types import EngineName
 
 __all__ = ["run"]
 
 _MOST_WORKERS = 8  # of those that nobody asked for; each holds a copy of the model
-_PATIENCE = 2  # seconds in which the workers of a killed process end
 
 
-def run(request: Request, crew: Crew | None = None, *, progress: bool | None = None) -> Finished:
+def run(
+    request: Request, execution: Execution | None = None, *, progress: bool | None = None
+) -> Finished:
     """Make every shard that is not there yet, and give account of all."""
-    crew = Crew() if crew is None else crew
+    execution = Execution() if execution is None else execution
     require("scale", purpose="Writing shards", packages=("pyarrow",))
-    if crew.cluster:
+    if execution.cluster:
         require("cluster", purpose="Running on Ray")
     fingerprint = model_fingerprint(request.model, revision=request.loading.get("revision"))
-    with _locked(request.folder):
+    with locked(request.folder):
         job = _begin(request, fingerprint, progress=progress)
         shards = job.shards
         journal = Journal(request.folder, sound_shards(request.folder, shards, progress=progress))
         pending = [shard for shard in shards if shard.index not in journal.done]
         if pending:
-            _make(request, crew, job, journal, pending, progress=progress)
+            _make(request, execution, job, journal, pending, progress=progress)
         journal.close()
     counts = sum((done.counts for done in journal.done.values()), Counts())
     _warn(job.content, counts, job.rows)
@@ -73,7 +73,7 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
         try:
             _check_same(request, job, fingerprint)
         except TertiumError:
-            if finished_shards(folder):  # else nothing is lost by beginning anew
+            if finished_shards(folder):  # else nothing is lost by starting over
                 raise
         else:
             return job
@@ -81,7 +81,7 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
         left.unlink()
     engines = _settle(request)
     described = InputMark.of(request.source.path)
-    found = survey(request.source, folder, on_error=request.on_error, progress=progress)
+    found = prescan(request.source, folder, on_error=request.on_error, progress=progress)
     job = Job(
         content=request.source.content,
         input=described,
@@ -121,7 +121,7 @@ def _check_same(request: Request, job: Job, fingerprint: str) -> None:
 
 
 def _settle(request: Request) -> tuple[Chosen, ...]:
-    """What runs every part of the model, in this job and whenever it goes on."""
+    """What runs every part of the model, now and whenever the job is resumed."""
     if request.engine is EngineName.TORCH:
         return ()
     model, place = _loaded(request)
@@ -137,7 +137,7 @@ def _loaded(request: Request) -> tuple[Any, Path]:
 
 def _make(
     request: Request,
-    crew: Crew,
+    execution: Execution,
     job: Job,
     journal: Journal,
     pending: list[Shard],
@@ -152,24 +152,24 @@ def _make(
         engines=job.engines,
         normalize=request.normalize,
         dtype=request.dtype,
-        threads=crew.threads,
+        threads=execution.threads,
     )
-    if crew.cluster:
+    if execution.cluster:
         actors = Actors(
             work,
             request.folder,
             fingerprint=job.model.sha256,
-            count=crew.workers,
+            count=execution.workers,
             most=len(pending),
-            address=crew.address,
+            address=execution.address,
         )
         workers: Actors | Processes = actors
     else:
-        count = min(crew.workers or _default_workers(work), len(pending))
-        workers = Processes(work, request.folder, count=count, start_method=crew.start_method)
+        count = min(execution.workers or _default_workers(work), len(pending))
+        workers = Processes(work, request.folder, count=count, start_method=execution.start_method)
     label, unit = ("encoding", "text") if job.content is Content.TEXTS else ("scoring", "pair")
     there = job.rows - sum(map(len, pending))
-    tasks = pick(request.source.items(), pending)
+    tasks = pick(request.source.rows(), pending)
     with bar(total=job.rows, label=label, unit=unit, show=progress, initial=there) as shown:
         workers.run(tasks, finished=journal.add, advanced=shown.update)
     if not job.input.matches(request.source.path):
@@ -201,26 +201,3 @@ def _warn(content: Content, counts: Counts, rows: int) -> None:
             BlankConditionWarning,
             stacklevel=4,
         )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """The folder for this process alone, without what a killed one left half-written."""
-    if not record_path(folder, JOB).exists():
-        check_folder(folder)
-    created = not folder.exists()
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        sync(folder.parent)
-    with lock(folder / ".lock", protects=folder, wait=_PATIENCE):
-        try:
-            for name in ("part-", JOB, JOURNAL, SKIPPED):
-                for left in folder.glob(f".{name}*"):
-                    left.unlink(missing_ok=True)
-            for name in (JOB, JOURNAL, SKIPPED):
-                if (earlier := record_path(folder, name)).name != name:
-                    earlier.rename(folder / name)
-            yield
-        finally:
-            if created and not (folder / JOB).exists():  # nothing was begun
-                shutil.rmtree(folder, ignore_errors=True)

@@ -1,20 +1,22 @@
-"""The rows of a job, as they stream from a file, and the survey that counts them first."""
+"""The rows of a job: read from a file, counted first, and cut into shards."""
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tertium.data.problems import DataError, Problem
 from tertium.data.readers import scan_rows, scan_texts
 from tertium.data.rows import Pair, Question
-from tertium.data.shards import Content
+from tertium.data.shards import Content, Shard
+from tertium.errors import TertiumError
 from tertium.files import atomic_path
 from tertium.progress import bar
 
-__all__ = ["SKIPPED", "Item", "OnError", "Source", "Survey", "survey"]
+__all__ = ["SKIPPED", "OnError", "Prescan", "Source", "SourceRow", "pick", "prescan", "shard_size"]
 
 SKIPPED = "_skipped.jsonl"
 _SHOWN = 1000  # characters of a bad value that the log keeps
@@ -27,7 +29,7 @@ class OnError(StrEnum):
     SKIP_AND_LOG = "skip-and-log"
 
 
-class Item(NamedTuple):
+class SourceRow(NamedTuple):
     """The texts of one row, and the line it stands on."""
 
     line: int
@@ -48,35 +50,35 @@ class Source:
     content: Content
     column: str | None = None
 
-    def scan(self) -> Iterator[Item | Problem]:
+    def scan(self) -> Iterator[SourceRow | Problem]:
         """Rows and, in their places, what is wrong with the others."""
         if self.content is Content.TEXTS:
             for found in scan_texts(self.path, column=self.column):
-                yield found if isinstance(found, Problem) else Item(found[0], (found[1],))
+                yield found if isinstance(found, Problem) else SourceRow(found[0], (found[1],))
             return
         for row in scan_rows(self.path, Pair if self.content is Content.PAIRS else Question):
             if isinstance(row, Problem):
                 yield row
             else:
                 texts = (getattr(row[1], name) for name in self.content.columns)
-                yield Item(row[0], tuple(texts))
+                yield SourceRow(row[0], tuple(texts))
 
-    def items(self) -> Iterator[Item]:
+    def rows(self) -> Iterator[SourceRow]:
         """Good rows alone."""
-        return (item for item in self.scan() if isinstance(item, Item))
+        return (item for item in self.scan() if isinstance(item, SourceRow))
 
 
 @dataclass(frozen=True)
-class Survey:
+class Prescan:
     """How many rows of a file are good, and how many are not."""
 
     rows: int
     skipped: int
 
 
-def survey(
+def prescan(
     source: Source, folder: Path, *, on_error: OnError, progress: bool | None = None
-) -> Survey:
+) -> Prescan:
     """Read the whole file once, before anything is computed.
 
     A bad row ends the job here and not after hours; with ``SKIP_AND_LOG`` a line of
@@ -95,7 +97,7 @@ def survey(
         temporary.open("w", encoding="utf-8") as stream,
     ):
         for item in source.scan():
-            if isinstance(item, Item):
+            if isinstance(item, SourceRow):
                 rows += 1
                 shown.update()
                 continue
@@ -109,10 +111,45 @@ def survey(
         log.unlink()
     if first and not rows:
         raise DataError([first], column=source.column)
-    return Survey(rows, skipped)
+    return Prescan(rows, skipped)
 
 
 def _logged(problem: Problem) -> str:
     value = None if problem.value is None else problem.value[:_SHOWN]
     entry = {"line": problem.line, "column": problem.column or None, "value": value}
     return json.dumps({**entry, "reason": problem.remedy})
+
+
+T = TypeVar("T")
+
+_PARTS = 64  # at least so many shards where rows allow: the last ones end at about the same time
+_STEP, _MOST = 1024, 65_536
+
+
+def shard_size(rows: int) -> int:
+    """Rows of a shard where nobody says otherwise; it depends on the number of rows alone.
+
+    >>> [shard_size(rows) for rows in (10, 100_000, 1_000_000, 10**9)]
+    [1024, 2048, 16384, 65536]
+    """
+    return min(max(-(-rows // _PARTS // _STEP) * _STEP, _STEP), _MOST)
+
+
+def pick(items: Iterable[T], shards: Sequence[Shard]) -> Iterator[tuple[Shard, list[T]]]:
+    """Each of ``shards`` with its items, from a stream of all of them; only one is in memory.
+
+    >>> from tertium.data.shards import plan
+    >>> [(shard.index, items) for shard, items in pick("abcde", plan(5, size=2)[1:])]
+    [(1, ['c', 'd']), (2, ['e'])]
+    """
+    stream, place = iter(items), 0
+    for shard in sorted(shards, key=lambda shard: shard.start):
+        next(itertools.islice(stream, shard.start - place, shard.start - place), None)
+        found = list(itertools.islice(stream, len(shard)))
+        if len(found) < len(shard):
+            raise TertiumError(
+                f"The input ended before row {shard.stop:,}: it has changed while it was read. "
+                "Run the command again."
+            )
+        place = shard.stop
+        yield shard, found

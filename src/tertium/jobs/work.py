@@ -13,19 +13,19 @@ import numpy as np
 from tertium.data.shards import Content, Counts, Done, Shard
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
+from tertium.jobs.api import LOADER
 from tertium.jobs.engine import Chosen, run_by
 from tertium.jobs.fingerprint import model_fingerprint
-from tertium.jobs.request import LOADER
-from tertium.jobs.shards import ShardWriter, describe_shard, disk_errors
-from tertium.jobs.source import Item
+from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
+from tertium.jobs.source import SourceRow
 from tertium.jobs.workers import limit_threads
 from tertium.models.batching import chunks
 from tertium.models.encoder import Truncation
 from tertium.models.names import resolve
 
-__all__ = ["Task", "Work", "Worker", "check_model"]
+__all__ = ["ShardTask", "ShardWorker", "Work", "check_model"]
 
-Task = tuple[Shard, list[Item]]
+ShardTask = tuple[Shard, list[SourceRow]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Work:
     threads: int = 1
 
 
-class Worker:
+class ShardWorker:
     """A loaded model that turns rows into shards."""
 
     def __init__(self, work: Work) -> None:
@@ -69,7 +69,11 @@ class Worker:
             self.model = run_by(self.model, work.engines, folder=folder, threads=threads)
 
     def store(
-        self, folder: Path, task: Task, *, advanced: Callable[[int], object] = lambda rows: None
+        self,
+        folder: Path,
+        task: ShardTask,
+        *,
+        advanced: Callable[[int], object] = lambda rows: None,
     ) -> Done:
         """Write a shard into ``folder``, whole or not at all."""
         shard, items = task
@@ -78,7 +82,7 @@ class Worker:
             counts = self._write(temporary, items, advanced)
             return describe_shard(shard, temporary, counts)
 
-    def pack(self, task: Task) -> tuple[bytes, Done]:
+    def pack(self, task: ShardTask) -> tuple[bytes, Done]:
         """The bytes of a shard's file, for somebody else to write."""
         shard, items = task
         buffer = BytesIO()
@@ -86,7 +90,7 @@ class Worker:
         return buffer.getvalue(), describe_shard(shard, buffer, counts)
 
     def _write(
-        self, sink: Path | BytesIO, items: Sequence[Item], advanced: Callable[[int], object]
+        self, sink: Path | BytesIO, items: Sequence[SourceRow], advanced: Callable[[int], object]
     ) -> Counts:
         texts = self.work.content is Content.TEXTS
         model, total = self.model, Counts()
@@ -106,7 +110,7 @@ class Worker:
                 advanced(len(window))
         return total
 
-    def _results(self, items: list[Item]) -> tuple[np.ndarray, Counts]:
+    def _results(self, items: list[SourceRow]) -> tuple[np.ndarray, Counts]:
         seen = Truncation()
         common: dict[str, Any] = {"progress": False, "truncation": seen}
         with warnings.catch_warnings():
@@ -134,7 +138,7 @@ def check_model(work: Work, fingerprint: str) -> None:
         )
 
 
-def _check_finite(name: str, items: Sequence[Item], results: np.ndarray) -> None:
+def _check_finite(name: str, items: Sequence[SourceRow], results: np.ndarray) -> None:
     if np.isfinite(results).all():
         return
     sound = np.isfinite(results.reshape(len(items), -1)).all(axis=1)

@@ -21,7 +21,7 @@ from tertium.errors import TertiumError
 
 if TYPE_CHECKING:
     from tertium.data.shards import Done
-    from tertium.jobs.work import Task, Work
+    from tertium.jobs.work import ShardTask, Work
 
 __all__ = [
     "Process",
@@ -156,9 +156,9 @@ class TaskQueue:
         tasks: shards with their rows; drawn when a worker is free, so that memory stays bounded.
     """
 
-    def __init__(self, tasks: "Iterator[Task]") -> None:
+    def __init__(self, tasks: "Iterator[ShardTask]") -> None:
         self._tasks = tasks
-        self._waiting: deque[Task] = deque()
+        self._waiting: deque[ShardTask] = deque()
         self._losses: Counter[int | None] = Counter()
 
     def fetch(self) -> bool:
@@ -167,11 +167,11 @@ class TaskQueue:
             self._waiting.append(task)
         return bool(self._waiting)
 
-    def take(self) -> "Task | None":
+    def take(self) -> "ShardTask | None":
         """The next task, or None."""
         return self._waiting.popleft() if self.fetch() else None
 
-    def lost(self, task: "Task | None", reason: str) -> None:
+    def lost(self, task: "ShardTask | None", reason: str) -> None:
         """A worker ended during ``task``, or before it could take one.
 
         Raises:
@@ -199,7 +199,7 @@ class _Worker:
     process: Any
     connection: Connection
     ready: bool = False
-    task: "Task | None" = None
+    task: "ShardTask | None" = None
     advanced: int = 0  # rows of the task that the bar already shows
 
 
@@ -223,7 +223,7 @@ class Processes:
 
     def run(
         self,
-        tasks: "Iterator[Task]",
+        tasks: "Iterator[ShardTask]",
         *,
         finished: "Callable[[Done], None]",
         advanced: Callable[[int], object],
@@ -259,7 +259,7 @@ class Processes:
         return _Worker(process, ours)
 
 
-def _hand_over(worker: _Worker, task: "Task | None") -> None:
+def _hand_over(worker: _Worker, task: "ShardTask | None") -> None:
     if task is not None:
         worker.task, worker.advanced = task, 0
         with contextlib.suppress(OSError):  # it has just ended: the next message will say so
@@ -310,14 +310,14 @@ def _serve(connection: Connection, work: "Work", folder: Path) -> None:
     """The life of a worker of a bulk job."""
     prepare_worker(threads=work.threads, terminate=lambda number, frame: sys.exit(1))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from tertium.jobs.work import Worker
+    from tertium.jobs.work import ShardWorker
 
     def send(kind: str, content: object = None) -> None:
         with contextlib.suppress(OSError):  # the parent is gone, and soon this process is, too
             connection.send((kind, content))
 
     try:
-        worker = Worker(work)
+        worker = ShardWorker(work)
         send("ready")
         while (task := connection.recv()) is not None:
             done = worker.store(folder, task, advanced=lambda rows: send("rows", rows))
