@@ -24,7 +24,7 @@ __all__ = ["Actors"]
 
 
 @dataclass
-class _Member:
+class _ActorHandle:
     actor: Any
     task: ShardTask | None = None  # None while it starts, or waits
 
@@ -82,44 +82,44 @@ class Actors:
     ) -> None:
         import ray
 
-        idle: list[_Member] = []
-        awaited: dict[Any, _Member] = {}
+        idle: list[_ActorHandle] = []
+        awaited: dict[Any, _ActorHandle] = {}
         for _ in range(self._count or self._processors()):
             self._start(awaited)
         while True:
             while idle and (task := queue.take()) is not None:
-                member = idle.pop()
-                member.task = task
-                awaited[member.actor.pack.remote(*task)] = member
-            if not queue.fetch() and all(member.task is None for member in awaited.values()):
+                handle = idle.pop()
+                handle.task = task
+                awaited[handle.actor.pack.remote(*task)] = handle
+            if not queue.fetch() and all(handle.task is None for handle in awaited.values()):
                 break
             (reference,), _ = ray.wait(list(awaited), num_returns=1)
-            member = awaited.pop(reference)
+            handle = awaited.pop(reference)
             try:
                 packed = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
                 raise _told(error) from error
             except ray.exceptions.RayError as error:  # the actor, its machine or its result is lost
-                ray.kill(member.actor)
-                queue.lost(member.task, str(error).strip().splitlines()[0])
+                ray.kill(handle.actor)
+                queue.lost(handle.task, str(error).strip().splitlines()[0])
                 self._start(awaited)
                 continue
             if packed is not None:
-                finished(self._store(packed, member.task))
+                finished(self._store(packed, handle.task))
                 advanced(packed[1].rows)
-            member.task = None
-            idle.append(member)
-        for member in [*idle, *awaited.values()]:
-            ray.kill(member.actor)
+            handle.task = None
+            idle.append(handle)
+        for handle in [*idle, *awaited.values()]:
+            ray.kill(handle.actor)
 
-    def _start(self, awaited: dict[Any, _Member]) -> None:
+    def _start(self, awaited: dict[Any, _ActorHandle]) -> None:
         """A new actor gets its first task when it is ready, which a full cluster may delay."""
         import ray
 
         actor = ray.remote(num_cpus=self._work.threads)(_Actor).remote(
             self._work, self._fingerprint
         )
-        awaited[actor.ready.remote()] = _Member(actor)
+        awaited[actor.ready.remote()] = _ActorHandle(actor)
 
     def _store(self, packed: tuple[bytes, Done], task: ShardTask | None) -> Done:
         assert task is not None

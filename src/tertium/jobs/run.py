@@ -1,6 +1,5 @@
 """A bulk job from beginning to end, or from where an earlier one was stopped."""
 
-import os
 import pkgutil
 import warnings
 from pathlib import Path
@@ -13,6 +12,7 @@ from tertium.data.shards import (
     finished_shards,
 )
 from tertium.errors import TertiumError, require
+from tertium.hardware import cores
 from tertium.jobs.api import Execution, Finished, Request
 from tertium.jobs.cluster import Actors
 from tertium.jobs.engine import Chosen, run_by, settle
@@ -186,8 +186,7 @@ def _default_workers(work: Work) -> int:
     accelerated = torch.accelerator.is_available() if device is None else device != "cpu"
     if accelerated:
         return 1
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(min(here // work.threads, _MOST_WORKERS), 1)
+    return max(min(cores() // work.threads, _MOST_WORKERS), 1)
 
 
 def _warn(content: Content, counts: Counts, rows: int) -> None:
