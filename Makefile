@@ -11,7 +11,7 @@ COMPILE := -@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 export TERTIUM_DATA ?= $(abspath $(wildcard ../shared/data))
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
-.PHONY: demo test test-all attack test-lowest lint bench clean
+.PHONY: demo test test-all attack test-lowest lint reference bench clean
 
 demo: $(VENV)/core.done
 	$(BIN)/python examples/tour.py
@@ -37,6 +37,10 @@ lint: $(VENV)/dev.done
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What the reference pages copy from the code; a test says when it is stale.
+reference: $(VENV)/dev.done
+	$(BIN)/python tools/reference.py
 
 bench: $(VENV)/dev.done
 	$(BIN)/python benchmarks/evaluate_sts.py

@@ -4,12 +4,10 @@ import re
 import runpy
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
-from tertium.cli import app
+from tools import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -141,23 +139,18 @@ def test_every_page_is_on_the_map() -> None:
     assert {page for page in pages if f"({page})" not in index} == set()
 
 
-def commands(command: Any, name: str = "tertium") -> dict[str, Any]:
-    """Commands by their full names; a group stands for those inside it."""
-    inside = getattr(command, "commands", None)
-    if inside is None:
-        return {name: command}
-    return {
-        full: leaf
-        for key, inner in inside.items()
-        if not inner.hidden
-        for full, leaf in commands(inner, f"{name} {key}").items()
-    }
+@pytest.mark.parametrize(
+    "page", reference.PAGES, ids=lambda path: path.relative_to(DOCS).as_posix()
+)
+def test_what_pages_copy_from_the_code_is_up_to_date(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert reference.refreshed(text) == text, "run: make reference"
 
 
 def test_the_reference_has_every_command_with_its_options() -> None:
-    reference = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
-    sections = dict(re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", reference, flags=re.M | re.S))
-    known = commands(typer.main.get_command(app))
+    page = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S))
+    known = reference.commands()
     assert set(sections) == set(known)
     for name, section in sections.items():
         offered = {

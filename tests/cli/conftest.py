@@ -1,3 +1,4 @@
+import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 from tertium.cli import main
 from tertium.data import sample_pairs
+from tests.cli.shapes import check_shape
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,10 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The command in this process: what the console script calls, with its exit code."""
+    """The command in this process: what the console script calls, with its exit code.
+
+    What it prints with ``--json`` is compared with docs/json.md.
+    """
 
     def _run(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["tertium", *map(str, arguments)])
@@ -36,6 +41,11 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             except SystemExit as stop:
                 code = stop.code or 0
         seen = capsys.readouterr()
+        if "--json" in arguments and code == 0:
+            first, second = (*map(str, arguments), "")[:2]
+            check_shape(
+                f"{first} {second}" if first in ("index", "data") else first, json.loads(seen.out)
+            )
         return Ran(code, seen.out, seen.err)
 
     return _run

@@ -71,7 +71,7 @@ def test_add_for_people(run: Run, tiny: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     table, steps = ran.out.split("\n\n")
     header, *rows = table.splitlines()
-    assert header.split() == ["token", "attention", "goes"]
+    assert header.split() == ["token", "attention", "dropped"]
     assert [row.split()[:2] for row in rows] == [
         [token["token"], f"{token['score']:.2f}"] for token in found["tokens"]
     ]

@@ -47,7 +47,13 @@ def test_compare_on_several_respects(run: Run, model: Path) -> None:
     assert pairs[0]["scale"] == [1.0, 5.0] and pairs[0]["cosine"] is None
     people = run("compare", "a cat", "a dog", "--on", "x", "--on", "[bold]y[/bold]", "-m", model)
     lines = people.out.splitlines()
-    assert lines[:2] == ["a cat", "a dog"] and lines[2].split() == ["of", "5", "as", "to"]
+    assert lines[:2] == ["a cat", "a dog"] and lines[2].split() == [
+        "of",
+        "5",
+        "with",
+        "respect",
+        "to",
+    ]
     assert " x " in lines[3] and "[bold]y[/bold]" in lines[4]
     several = run("compare", "a cat", "a dog", "a cow", "--on", "x", "-m", model)
     lines = several.out.splitlines()

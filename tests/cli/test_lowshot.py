@@ -96,7 +96,7 @@ def test_two_recipes_on_two_sizes_with_two_seeds(
     ("arguments", "message"),
     [
         (("simcse-minilm", "--sizes", "100,many"), "--sizes 100,many: write whole numbers"),
-        (("simcse-minilm", "--sizes", "100,"), "write whole numbers with commas"),
+        (("simcse-minilm", "--sizes", "100,"), "write whole numbers, separated by commas"),
         (("simcse-minilm", "--sizes", "100,100"), "every size once"),
         (("simcse-minilm", "--sizes", "10"), "10 sentences do not fill simcse-minilm's batch"),
         (("simcse-minlm",), "Did you mean 'simcse-minilm'"),

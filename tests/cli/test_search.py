@@ -235,7 +235,7 @@ def test_vectors_of_other_texts_are_refused(
         ("index search full a", "full holds no index"),
         ("index search full", "Give texts to look for"),
         ("index search full a --queries texts.txt", "Give texts to look for"),
-        ("index search full --queries texts.txt", "needs a place: --output"),
+        ("index search full --queries texts.txt", "need a place: --output"),
         ("index search full a -o out.md", "out.md: this goes to"),
         ("index search full a --k 0", "Invalid value"),
         ("index search full a --threshold nan", "from -1 to 1, not nan"),
