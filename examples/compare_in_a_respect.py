@@ -1,4 +1,4 @@
-"""How alike are two sentences, and in which respect? Several of them, and what decides one.
+"""How similar are two sentences, and in what way? Several conditions, and what decides one.
 
 python examples/compare_in_a_respect.py
 """
@@ -15,7 +15,7 @@ RESPECTS = ("the number of vehicles", "the color of the vehicle", "the type of v
 
 
 def main() -> None:
-    """Print two sentences, and how alike they are as to each thing."""
+    """Print two sentences, and how similar they are with respect to each thing."""
     model = tertium.load("conditional")
     scores = model.score([(*REPORTS, respect) for respect in RESPECTS])
     print(*REPORTS, sep="\n")
@@ -24,7 +24,7 @@ def main() -> None:
     found = model.explain(*REPORTS, condition=RESPECTS[1])
     words = [word.text for text in found.words for word in text]
     apart = np.argsort(np.concatenate(found.occlusion))[:3]
-    print(f"As to {RESPECTS[1]}, set apart most by:", ", ".join(words[at] for at in apart))
+    print(f"With respect to {RESPECTS[1]}, set apart most by:", ", ".join(words[at] for at in apart))
 
 
 if __name__ == "__main__":

@@ -4,4 +4,4 @@ model = tertium.load("conditional")
 one, two = "Two dogs run on a sunny beach.", "Two cats sleep on a beach at night."
 for respect in ("the number of animals", "the action of the animals"):
     (score,) = model.score([(one, two, respect)])
-    print(f"{score:.1f} of {model.scale[1]:.0f} as to {respect}")
+    print(f"{score:.1f} of {model.scale[1]:.0f} with respect to {respect}")

@@ -44,7 +44,9 @@ def check_shape(command: str, document: Any) -> None:
 
 
 def _sections() -> dict[str, str]:
-    found = re.findall(r"^## (.+)\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    found = re.findall(
+        r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S
+    )
     return {name: text for head, text in found for name in re.findall(r"`([^`]+)`", head)}
 
 

@@ -57,7 +57,7 @@ def test_compare_on_several_respects(run: Run, model: Path) -> None:
     assert " x " in lines[3] and "[bold]y[/bold]" in lines[4]
     several = run("compare", "a cat", "a dog", "a cow", "--on", "x", "-m", model)
     lines = several.out.splitlines()
-    assert lines[0] == "a cat" and lines[1].split() == ["of", "5", "as", "to", "text"]
+    assert lines[0] == "a cat" and lines[1].split() == ["of", "5", "with", "respect", "to", "text"]
     assert "a dog" in lines[2] and "a cow" in lines[3]
 
 

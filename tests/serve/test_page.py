@@ -97,7 +97,7 @@ def test_any_number_of_respects(page: Any, site: Live) -> None:
     page.get_by_role("button", name="Compare", exact=True).click()
     page.wait_for_selector("#scores")
     shown = page.inner_text("#scores")
-    assert "as to: animal" in shown and "as to: noise made" in shown and "as to: size" not in shown
+    assert "with respect to: animal" in shown and "with respect to: noise made" in shown and "with respect to: size" not in shown
     assert page.locator("#scores [role=meter]").count() == 3
     assert "of 5" in shown
 
@@ -124,11 +124,11 @@ def test_the_score_that_is_explained_can_be_chosen(page: Any, site: Live) -> Non
     assert title.inner_text() == "The words that made it"
     page.get_by_role("radio", name="overall").focus()
     page.keyboard.press("ArrowDown")
-    title.filter(has_text="as to: animal").wait_for()
-    page.get_by_role("radio", name="as to: size").check()
-    title.filter(has_text="as to: size").wait_for()
+    title.filter(has_text="with respect to: animal").wait_for()
+    page.get_by_role("radio", name="with respect to: size").check()
+    title.filter(has_text="with respect to: size").wait_for()
     page.keyboard.press("ArrowUp")
-    title.filter(has_text="as to: animal").wait_for()
+    title.filter(has_text="with respect to: animal").wait_for()
     assert asked == [None, "animal", "size"]  # what is known is not asked for again
 
 
@@ -246,7 +246,7 @@ def test_the_keyboard_is_enough(page: Any, site: Live) -> None:
     page.keyboard.type("the animal")
     page.keyboard.press("Enter")
     page.wait_for_selector("#scores")
-    assert "as to: the animal" in page.inner_text("#scores")
+    assert "with respect to: the animal" in page.inner_text("#scores")
 
 
 def test_a_link_holds_everything_and_the_server_does_not_see_it(page: Any, site: Live) -> None:

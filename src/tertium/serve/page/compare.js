@@ -81,7 +81,7 @@ export function run() {
       card.append(
         make("p", { class: "hint" }, "Choose the score whose words are shown below."),
         scoreBar(score, overall.scale, { what: "overall", choice: choice(null) }),
-        ...on.map((condition, at) => scoreBar(respects.scores[at], respects.scale, { what: `as to: ${condition}`, choice: choice(condition), small: true })));
+        ...on.map((condition, at) => scoreBar(respects.scores[at], respects.scale, { what: `with respect to: ${condition}`, choice: choice(condition), small: true })));
     } else {
       card.append(scoreBar(score, overall.scale));
     }
@@ -123,7 +123,7 @@ function words(found) {
     : `No few words move the score far: without ${gone} it would be ${round(change.score)}.`);
   const rows = found.texts.flatMap((text, side) => text.words.map((word) =>
     make("tr", {}, make("td", {}, side ? "second" : "first"), make("td", { class: "word" }, word.word), make("td", {}, round(word.occlusion, 3)))));
-  return make("div", { class: "card", id: "words" }, make("h2", {}, found.condition ? `The words that made it, as to: ${found.condition}` : "The words that made it"),
+  return make("div", { class: "card", id: "words" }, make("h2", {}, found.condition ? `The words that made it, with respect to: ${found.condition}` : "The words that made it"),
     ...lines,
     make("p", { class: "legend" },
       make("span", {}, make("b", { class: "plus", "aria-hidden": "true" }), "makes them alike"),
