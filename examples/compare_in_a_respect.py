@@ -24,7 +24,8 @@ def main() -> None:
     found = model.explain(*REPORTS, condition=RESPECTS[1])
     words = [word.text for text in found.words for word in text]
     apart = np.argsort(np.concatenate(found.occlusion))[:3]
-    print(f"With respect to {RESPECTS[1]}, set apart most by:", ", ".join(words[at] for at in apart))
+    deciding = ", ".join(words[at] for at in apart)
+    print(f"With respect to {RESPECTS[1]}, set apart most by: {deciding}")
 
 
 if __name__ == "__main__":

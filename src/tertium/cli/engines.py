@@ -99,7 +99,7 @@ def tune(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Measure engines, threads and batch sizes, and remember the fastest for --engine auto.
+    """Measure engines, threads and batch sizes, and remember the fastest for the engine auto.
 
     Example: tertium tune --seconds 30
     """
