@@ -39,8 +39,9 @@ def lazy_names(name: str) -> dict[str, str]:
     """The modules of the names that a package fetches on first use."""
     for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy":
-            table: dict[str, list[str]] = ast.literal_eval(node.args[1])
-            return {key: f"{name}.{home}" for home, keys in table.items() for key in keys}
+            table: dict[str, list[str]] = eval(ast.unparse(node.args[1]))
+            homes = {h: h if h.startswith("tertium.") else f"{name}.{h}" for h in table}
+            return {key: homes[home] for home, keys in table.items() for key in keys}
     return {}
 
 

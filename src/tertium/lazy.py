@@ -15,7 +15,7 @@ def lazy(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], 
         modules: its modules, or others by their whole names, and the names that each defines.
     """
     homes = {
-        name: module if "." in module else f"{package}.{module}"
+        name: module if module.startswith("tertium.") else f"{package}.{module}"
         for module, names in modules.items()
         for name in names
     }
