@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import typer
+from transformers import BertModel
 from typer.testing import CliRunner
 
 import tertium
@@ -65,6 +67,19 @@ def test_compare_in_json(run: Run, tiny_bert: Path) -> None:
         assert pair["condition"] is None
         assert pair["scale"] == [-1.0, 1.0]
         assert pair["score"] == pair["cosine"] == pytest.approx(float(score), abs=1e-6)
+
+
+def test_compare_reads_every_text_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    forward = BertModel.forward
+
+    def counted(self: BertModel, *arguments: Any, **options: Any) -> Any:
+        rows.append(len(options.get("input_ids", arguments[0] if arguments else ())))
+        return forward(self, *arguments, **options)
+
+    monkeypatch.setattr(BertModel, "forward", counted)
+    assert run("compare", "A cat sleeps.", "A cat is asleep.", "Stocks fell.").code == 0
+    assert sum(rows) == 3
 
 
 def test_compare_for_people_ranks(run: Run, tiny_bert: Path) -> None:

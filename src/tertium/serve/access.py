@@ -51,7 +51,7 @@ class KeyFile:
         self._hashes = _read(path)
         self._looked = time.monotonic()
         if not self._hashes:
-            raise TertiumError(f"{path} holds no key: write one a line.")
+            raise TertiumError(f"{path} holds no key: write one per line.")
 
     def accepts(self, key: str) -> bool:
         """Whether the file holds the key; every line is compared, whichever fits."""

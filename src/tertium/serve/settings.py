@@ -106,7 +106,7 @@ class Settings:
     shutdown_grace: Annotated[
         float, About("Seconds to finish accepted requests when stopped", gt=0, le=3600)
     ] = 60.0
-    keys: Annotated[Path | None, About("File with one API key a line", panel="Access")] = None
+    keys: Annotated[Path | None, About("File with one API key per line", panel="Access")] = None
     cors_origins: Annotated[
         Names,
         About(
