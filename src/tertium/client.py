@@ -80,7 +80,7 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
-            raise TertiumError(f"'{url}' is no address such as http://127.0.0.1:8080.")
+            raise TertiumError(f"'{url}' is not an address such as http://127.0.0.1:8080.")
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )

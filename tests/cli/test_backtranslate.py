@@ -35,7 +35,7 @@ def test_a_file_for_each_pivot(run: Run, nllb: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["texts.txt", "-o", "out", "--pivot", "dee"], "Did you mean 'de'"),
-        (["texts.txt", "-o", "out", "--pivot", ","], "no code of a language"),
+        (["texts.txt", "-o", "out", "--pivot", ","], "not a language code"),
         (["texts.txt", "-o", "out", "--pivot", "en"], "already"),
         (["texts.txt", "-o", "out", "--to", "./nothing"], "no folder"),
         (["texts.txt", "-o", "out", "--to", "BERT"], "holds no translation model"),

@@ -166,7 +166,7 @@ def test_ids_of_the_user(tmp_path: Path) -> None:
     assert index.search("three", k=1)[0].id == "3"
     before = files(index.folder)
     for texts, ids, said in [
-        (["a", "b"], ["n", "n"], "'n' is there twice, for texts 1 and 2"),
+        (["a", "b"], ["n", "n"], "'n' occurs twice, for texts 1 and 2"),
         (["a", "b"], ["n", "x"], "id 'x' of text 2 is in .*index already"),
         (["a", "b"], ["n"], "as many ids as texts"),
         ([], None, "no texts"),

@@ -29,7 +29,7 @@ def test_rows_are_numbered_or_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "error", "said"),
     [
-        ("id\ttext\na\tone\na\ttwo\n", TertiumError, "'a' is there twice, in rows 1 and 2"),
+        ("id\ttext\na\tone\na\ttwo\n", TertiumError, "'a' occurs twice, in rows 1 and 2"),
         ("id\ttext\na\tone\n \ttwo\n", DataError, "needs an id in column id"),
         ("key\ttext\na\tone\n", DataError, "needs an id in column id; found: key, text"),
         ("id\ttext\n", DataError, "no rows"),
@@ -91,7 +91,7 @@ def test_kept_rows_keep_their_columns(tmp_path: Path) -> None:
 def test_rows_that_differ(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n{"text": "b", "tags": ["x", 1]}\n')
-    with pytest.raises(TertiumError, match="line 2 has tags, which the first row has not"):
+    with pytest.raises(TertiumError, match="line 2 has tags, which the first row does not have"):
         write_kept(source, tmp_path / "out.tsv", [0, 1], column=None)
     assert not (tmp_path / "out.tsv").exists()
     write_kept(source, tmp_path / "out.jsonl", [0, 1], column=None)

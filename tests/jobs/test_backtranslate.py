@@ -162,8 +162,8 @@ def test_long_texts_are_reported(models: Path, texts: Path, tmp_path: Path) -> N
     ("pivot", "changes", "said"),
     [
         ("dee", {"to": None}, "Did you mean 'de'"),
-        ("", {}, "no code of a language"),
-        ("../x", {}, "no code of a language"),
+        ("", {}, "not a language code"),
+        ("../x", {}, "not a language code"),
         ("en", {}, "already"),
         ("xx", {}, "no folder"),
         ("de", {"back": None}, r"one way only.*--from"),

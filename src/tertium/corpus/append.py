@@ -202,7 +202,7 @@ def check_ids(new: StoredTexts, before: Snapshot | None) -> None:
     for first, second in zip(order[same].tolist(), order[same + 1].tolist(), strict=True):
         if new.entry(first).id == new.entry(second).id:
             raise TertiumError(
-                f"The id '{new.entry(first).id}' is there twice, for texts {first + 1} and "
+                f"The id '{new.entry(first).id}' occurs twice, for texts {first + 1} and "
                 f"{second + 1}. Give every text an id of its own."
             )
     if before is None:

@@ -53,7 +53,7 @@ def read_corpus(
     for row, name in enumerate(ids, 1):
         if seen.setdefault(name, row) != row:
             raise TertiumError(
-                f"{path}: the id '{name}' is there twice, in rows {seen[name]} and {row}. Give "
+                f"{path}: the id '{name}' occurs twice, in rows {seen[name]} and {row}. Give "
                 "every text an id of its own."
             )
     return texts, ids
@@ -116,8 +116,8 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
             if values.keys() - set(columns):
                 extra = ", ".join(sorted(values.keys() - set(columns)))
                 raise TertiumError(
-                    f"{source}: line {line} has {extra}, which the first row has not. Write to a "
-                    ".jsonl file, whose rows may differ."
+                    f"{source}: line {line} has {extra}, which the first row does not have. Write "
+                    "to a .jsonl file, whose rows may differ."
                 )
             write([values.get(name) for name in columns])
 
@@ -158,7 +158,8 @@ def _read_file(path: Path) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise TertiumError(f"{path} is no readable .npy file ({error}). Encode again.") from error
+        message = f"{path} is not a readable .npy file ({error}). Encode again."
+        raise TertiumError(message) from error
     if found.ndim != 2 or found.dtype.kind not in "fi":
         raise TertiumError(
             f"{path} holds {found.dtype} of shape {found.shape}, not a matrix of vectors."

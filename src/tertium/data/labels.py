@@ -40,7 +40,7 @@ class OrderedLabels:
         steps = (self.high - self.low) / self.step
         if not math.isclose(steps, round(steps), rel_tol=1e-6):
             raise TertiumError(
-                f"labels from {self.low:g} to {self.high:g} are no whole number of steps of "
+                f"labels from {self.low:g} to {self.high:g} are not a whole number of steps of "
                 f"{self.step:g}."
             )
 

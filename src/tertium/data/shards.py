@@ -288,7 +288,7 @@ def _batches(
         except (ArrowException, OSError) as error:
             raise TertiumError(
                 f"{folder / shard.name} cannot be read ({error}). Run the command that made the "
-                "folder again: it finds damaged shards and makes them anew."
+                "folder again: it finds damaged shards and rebuilds them."
             ) from error
 
 

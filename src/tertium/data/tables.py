@@ -86,7 +86,7 @@ def ending(path: Path) -> str:
         if path.exists():  # a folder or a pipe needs another remedy
             existing_file(path)
         raise TertiumError(
-            f"{path}: the ending '{last}' says no format that tertium reads. "
+            f"{path}: the ending '{last}' is not a format that tertium reads. "
             f"Rename or convert it to one of: {', '.join(FORMATS)} (text also as .gz)."
         )
     return kind

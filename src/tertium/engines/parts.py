@@ -198,6 +198,6 @@ def parts_of(model: Model) -> list[Part]:
     if isinstance(model, Ensemble):
         return [EncoderPart(member.encoder) for member in model.members]
     if isinstance(model, TripleGrader):
-        raise TertiumError(f"{model.name} runs by torch alone.")
+        raise TertiumError(f"{model.name} runs only on torch.")
     encoder = model if isinstance(model, Encoder) else model.encoder
     return [EncoderPart(encoder)]

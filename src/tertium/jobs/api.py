@@ -100,7 +100,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.cluster not in (None, "ray"):
-            raise TertiumError(f"There is no cluster '{self.cluster}'; the one there is: ray.")
+            raise TertiumError(f"There is no cluster '{self.cluster}'; only ray is supported.")
         if self.address is not None and self.cluster is None:
             raise TertiumError("--ray-address needs --engine-cluster ray.")
         if (self.workers is not None and self.workers < 1) or self.threads < 1:

@@ -105,7 +105,7 @@ def round_trip(
 
 def _check_pivot(pivot: str, language: str, *, own_model: bool) -> None:
     if not re.fullmatch(r"[\w-]+", pivot):
-        raise TertiumError(f"'{pivot}' is no code of a language: write de, or deu_Latn for NLLB.")
+        raise TertiumError(f"'{pivot}' is not a language code: write de, or deu_Latn for NLLB.")
     if pivot == language:
         raise TertiumError(f"The texts are in '{pivot}' already: choose another pivot.")
     if not own_model and pivot not in PIVOTS:

@@ -70,7 +70,7 @@ class TripleObjective(Objective):
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """Views have no conditions."""
-        raise TertiumError(f"{type(self).__name__} learns from conditional data alone.")
+        raise TertiumError(f"{type(self).__name__} learns only from conditional data.")
 
     @abstractmethod
     def judge(self, graded: Graded) -> dict[str, Term]:

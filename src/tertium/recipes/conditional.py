@@ -68,7 +68,7 @@ def triple_selection(
 def conditional_head(module: ConditionalModule) -> ConditionalHead:
     """The head that a module trains."""
     if not isinstance(module.head, ConditionalHead):
-        raise TertiumError(f"{type(module.head).__name__} is no conditional head.")
+        raise TertiumError(f"{type(module.head).__name__} is not a conditional head.")
     return module.head
 
 

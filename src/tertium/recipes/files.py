@@ -49,7 +49,7 @@ def check_run(output: Path, *, resume: bool) -> None:
     """Raise if ``output`` holds a run already that is not to be resumed."""
     if leads() and (output / RUN).exists() and not resume:
         raise TertiumError(
-            f"{output} holds a run already. Go on with --resume, or choose another folder."
+            f"{output} holds a run already. Continue it with --resume, or choose another folder."
         )
 
 
@@ -111,7 +111,7 @@ def read_recipe(
     try:
         return Recipe.model_validate(content), content
     except UnicodeEncodeError as error:
-        raise RecipeError(f"The recipe '{name}' names a setting that is no text.") from error
+        raise RecipeError(f"The recipe '{name}' names a setting that is not text.") from error
     except ValidationError as error:
         # A list whose items are all wrong is reported as too short as well: that is no news.
         errors = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]

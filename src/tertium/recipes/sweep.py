@@ -160,7 +160,7 @@ def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
     try:
         found = Sweep.model_validate(read_yaml(path))
     except UnicodeEncodeError as error:
-        raise RecipeError(f"The sweep '{name}' names a setting that is no text.") from error
+        raise RecipeError(f"The sweep '{name}' names a setting that is not text.") from error
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'sweep'}: {e['msg'].removeprefix('Value error, ')}"

@@ -140,7 +140,7 @@ def build_report(
                 reports += [found] if found is not None else []
             if not reports:
                 failed = "; ".join(f"{entry.model}: {entry.error}" for entry in broken)
-                raise TertiumError(f"No model could be looked at, so there is no report. {failed}")
+                raise TertiumError(f"No model could be analysed, so there is no report. {failed}")
             broken += [entry for one in reports for entry in one.broken]
             figures = measure(reports, material.sets, resamples=resamples, seed=seed)
             sections, left_out = _contents(reports, material, figures, sentence)

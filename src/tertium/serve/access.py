@@ -100,7 +100,7 @@ def _read(path: Path) -> tuple[bytes, ...]:
         hashed = _HASHED.fullmatch(key)
         if hashed is None and (len(key) < _SHORTEST or len(key.split()) > 1):
             raise TertiumError(
-                f"{path}, line {number} is no key: it needs {_SHORTEST} characters or more, "
+                f"{path}, line {number} is not a key: it needs {_SHORTEST} characters or more, "
                 "without blanks."
             )
         digest = hashlib.sha256(key.encode()).digest()
@@ -197,7 +197,7 @@ class AccessMiddleware:
         return APIError(
             401,
             "unauthorised",
-            "This server wants an API key: send the header 'Authorization: Bearer KEY'.",
+            "This server requires an API key: send the header 'Authorization: Bearer KEY'.",
             headers={"WWW-Authenticate": "Bearer"},
         )
 

@@ -248,4 +248,4 @@ def _check_name(name: str, shown: str) -> None:
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         guess = f" Did you mean {close[0]}?" if close else ""
-        raise TertiumError(f"{shown} is no setting of the server.{guess}")
+        raise TertiumError(f"{shown} is not a setting of the server.{guess}")
