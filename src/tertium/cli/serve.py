@@ -67,7 +67,8 @@ def _signature() -> inspect.Signature:
         parameters[name] = (
             list[str] | None if kind == tuple[str, ...] else kind | None,
             typer.Option(
-                *(None, *(about.flags or (usual,))),
+                None,
+                *(about.flags or (usual,)),
                 help=f"{about.help}{default}.",
                 rich_help_panel=about.panel,
             ),
