@@ -82,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Execution:
-    """Who makes it; none of this decides about the output.
+    """How a job is carried out; none of this decides about the output.
 
     Attributes:
         workers: how many (default: one per processor, at most eight; one on an accelerator).
@@ -142,7 +142,7 @@ def encode_file(
     progress: bool | None = None,
     **loading: Any,
 ) -> Finished:
-    """Encode a file of any size into ``folder``; called again after an end of any kind, it goes on.
+    """Encode a file of any size into ``folder``; the same call after any interruption resumes.
 
     A script that calls this needs ``if __name__ == "__main__":``, as all that start processes do.
 

@@ -61,7 +61,7 @@ def round_trip(
     """Translate every text of a file into a pivot language and back.
 
     Texts are taken in windows, each translated in batches of like length and appended at once. The
-    same call after an interruption goes on with the first window that is missing, and ends in the
+    same call after an interruption resumes with the first window that is missing, and ends in the
     same file; one that is finished is left alone. A blank text stays blank, and a text whose
     translation is blank stays as it was.
 
@@ -194,7 +194,7 @@ def _there_and_back(
     settings: dict[str, Any],
     truncation: "Truncation",
 ) -> list[str]:
-    """One line per text; only texts that say something go on the journey."""
+    """One line per text; only texts that say something are translated."""
     lines = [_flat(text) for text in texts]
     rows = [row for row, line in enumerate(lines) if line]
     said = [lines[row] for row in rows]

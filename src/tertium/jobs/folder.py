@@ -141,7 +141,7 @@ def _is_sound(folder: Path, shard: Shard, done: Done) -> bool:
 
 @contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """An error of the disk under ``folder`` as a sentence that says how to go on."""
+    """An error of the disk under ``folder`` as a sentence that says how to resume."""
     try:
         yield
     except OSError as error:
