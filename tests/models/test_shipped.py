@@ -19,8 +19,8 @@ from tertium.models import NAMES, PairScorer, TripleGrader
 from tertium.records.manifest import read_manifest
 from tertium.types import Kind, Pooling
 
-MODELS = Path(str(files("tertium") / "models"))
-SHIPPED = sorted(path for path in MODELS.iterdir() if path.is_dir())
+MODELS = Path(str(files("tertium") / "shipped"))
+SHIPPED = sorted(path.parent for path in MODELS.glob("*/tertium.json"))
 
 SAMPLES = [(row.sentence1, row.sentence2) for row in sample_pairs()]
 TEXTS = [text for pair in SAMPLES for text in pair]
