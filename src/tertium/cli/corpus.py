@@ -122,8 +122,8 @@ def dedupe(
         columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity")
         with write_table(report, columns, spreadsheet_safe=spreadsheet_safe) as write:
             for gone in found.dropped:
-                removed = (ids[gone.row], texts[gone.row], str(gone.reason))
-                write((*removed, ids[gone.kept], texts[gone.kept], gone.score))
+                kept = (ids[gone.kept], texts[gone.kept])
+                write((ids[gone.row], texts[gone.row], str(gone.reason), *kept, gone.score))
     write_kept(corpus.texts, output, found.kept, column=corpus.column)
     reasons = Counter(str(gone.reason) for gone in found.dropped)
     document = {

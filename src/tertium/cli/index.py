@@ -10,6 +10,8 @@ from tertium.cli.output import cell, count, show, table
 from tertium.errors import TertiumError, unknown_name
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tertium.corpus import TextIndex
 
 __all__ = ["add", "app", "build", "search", "stats"]
@@ -220,7 +222,7 @@ def _show_hits(
             for query, hits in zip(queries, found, strict=True)
         ],
     }
-    lines = []
+    lines: list[RenderableType] = []
     for query, hits in zip(queries, found, strict=True):
         rows = [(f"{hit.score:.3f}", hit.id, hit.text) for hit in hits]
         lines += [cell(query, style="bold"), table(("cosine", "id", "text"), rows)]
