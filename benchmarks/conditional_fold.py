@@ -20,7 +20,7 @@ from tertium.recipes.triples import load_triples
 
 def main() -> None:
     """Print Spearman for each choice of models."""
-    stage = read_recipe("csts-bi-minilm")[0].stages[-1]
+    stage = read_recipe("csts-bi-minilm").stages[-1]
     rows = load_triples(stage, folder=data_folder()).choosing
     gold = np.array([row.label for row in rows])
     answers = {}

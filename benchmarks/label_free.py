@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from train_contrastive import load_texts
 
 from tertium.recipes.build import build_encoder, build_module, build_schedule
-from tertium.recipes.examples import load_examples
+from tertium.recipes.data import load_examples
 from tertium.recipes.files import read_recipe
 from tertium.recipes.selection import build_selection, recognition
 from tertium.training import train_stage
@@ -46,9 +46,7 @@ def main() -> None:
 
 def _curve(rate: float) -> list[tuple[float, float]]:
     """STS-B dev and recognition of held-out texts, from the untrained model on."""
-    recipe, _ = read_recipe(
-        "simcse-minilm", overrides=[f"stages.contrast.train.learning_rate={rate}"]
-    )
+    recipe = read_recipe("simcse-minilm", settings={"stages.contrast.train.learning_rate": rate})
     stage = recipe.stages[0]
     folder = data_folder()
     encoder = build_encoder(recipe.encoder)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tertium.models import Encoder
 from tertium.recipes.build import build_encoder, build_module
-from tertium.recipes.examples import load_examples
+from tertium.recipes.data import load_examples
 from tertium.recipes.files import read_recipe
 from tertium.training import TrainingModule
 from tertium.training.examples import Collator
@@ -83,15 +83,14 @@ def times_in_turn(
 
 def load_texts(*, limit: int | None = 5000) -> list[str]:
     """The sentences of the recipes, or with another limit more of their kind."""
-    setting = "null" if limit is None else str(limit)
-    recipe, _ = read_recipe("simcse-minilm", overrides=[f"stages.contrast.data.limit={setting}"])
+    recipe = read_recipe("simcse-minilm", settings={"stages.contrast.data.limit": limit})
     examples = load_examples(recipe.stages[0], folder=data_folder()).examples
     return [text for (text,) in examples.texts]
 
 
 def load_module(recipe: str) -> TrainingModule:
     """The first stage of a recipe, ready to train."""
-    checked, _ = read_recipe(recipe)
+    checked = read_recipe(recipe)
     stage = checked.stages[0]
     material = load_examples(stage, folder=data_folder())
     return build_module(stage, material, build_encoder(checked.encoder))

@@ -13,8 +13,8 @@ from tertium.functional import nt_xent
 from tertium.models import Encoder
 from tertium.models.towers import tower_encoders
 from tertium.recipes.build import build_encoder, build_module
-from tertium.recipes.examples import load_examples
-from tertium.recipes.files import read_recipe
+from tertium.recipes.data import load_examples
+from tertium.recipes.files import parse_settings, read_recipe
 from tertium.training.examples import Collator
 from tertium.training.passes import encode_tokens
 from tertium.types import Tokens
@@ -35,7 +35,7 @@ def main() -> None:
     }
     middle = times_in_turn(steps, rounds=2)
     rows = [[name, f"{1000 * took:.0f} ms", f"{ratio:.2f}"] for name, took, ratio in _costs(middle)]
-    twin = build_encoder(read_recipe(RECIPE)[0].encoder)
+    twin = build_encoder(read_recipe(RECIPE).encoder)
     first, second = tower_encoders(twin)
     uses = {
         f"encode {ENCODED} texts, two plain encoders": lambda texts: [
@@ -61,7 +61,7 @@ def _costs(times: dict[str, float]) -> list[tuple[str, float, float]]:
 
 def _joint(setting: str) -> Step:
     """One step of the joint stage with a setting of its cross attention."""
-    recipe, _ = read_recipe(RECIPE, overrides=[f"stages.joint.objectives.1.{setting}"])
+    recipe = read_recipe(RECIPE, settings=parse_settings([f"stages.joint.objectives.1.{setting}"]))
     stage = recipe.stages[0]
     material = load_examples(stage, folder=data_folder())
     module = build_module(stage, material, build_encoder(recipe.encoder))
@@ -73,7 +73,7 @@ def _joint(setting: str) -> Step:
 
 def _apart() -> Step:
     """The two towers one after another, each with NCE on its own two views."""
-    recipe, _ = read_recipe(RECIPE)
+    recipe = read_recipe(RECIPE)
     twin = build_encoder(recipe.encoder)
     steps = [_alone(tower) for tower in tower_encoders(twin)]
     return lambda batch: [step(batch) for step in steps]

@@ -41,12 +41,13 @@ def _run(engine: str) -> dict[str, float]:
 
 def _tertium(folder: Path, *, bucket: bool) -> float:
     from tertium.recipes.build import build_encoder, build_module
-    from tertium.recipes.examples import load_examples
+    from tertium.recipes.data import load_examples
     from tertium.recipes.files import read_recipe
     from tertium.training import Schedule, train_stage
 
-    recipe, _ = read_recipe(
-        "sts-regression-minilm", overrides=["encoder.freeze=nothing", "encoder.adapter_rank=null"]
+    recipe = read_recipe(
+        "sts-regression-minilm",
+        settings={"encoder.freeze": "nothing", "encoder.adapter_rank": None},
     )
     stage = recipe.stages[0]
     material = load_examples(stage, folder=data_folder())

@@ -12,7 +12,6 @@ import tertium
 from tertium.data.samples import sample_pairs, sample_sentences
 from tertium.evaluation import spearman
 from tertium.models import Encoder
-from tertium.recipes.train import train
 
 
 def main() -> None:
@@ -24,15 +23,15 @@ def main() -> None:
         folder = Path(name)
         file = folder / "my_sentences.txt"
         file.write_text("\n".join(texts), encoding="utf-8")
-        trained = train(
+        trained = tertium.train(
             "simcse-minilm",
             folder / "my-model",
-            overrides=[
-                f"stages.contrast.data={{kind: texts, sources: [{{file: '{file}'}}]}}",
-                "stages.contrast.select={task: held-out, every: 2}",
-                "stages.contrast.train.batch_size=16",
-                "stages.contrast.train.max_steps=6",  # only to be quick here
-            ],
+            settings={
+                "stages.contrast.data": {"kind": "texts", "sources": [{"file": str(file)}]},
+                "stages.contrast.select": {"task": "held-out", "every": 2},
+                "stages.contrast.train.batch_size": 16,
+                "stages.contrast.train.max_steps": 6,  # only to be quick here
+            },
             evaluate_after=False,
         )
         after = tertium.load(trained.folder)

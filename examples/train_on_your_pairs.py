@@ -15,7 +15,6 @@ import tertium
 from tertium.data import GradedPair, read_rows
 from tertium.data.samples import PAIRS
 from tertium.evaluation import spearman
-from tertium.recipes.train import train
 
 FILE = PAIRS  # your own: Path("my_pairs.tsv"), graded from 0 to 5
 
@@ -43,7 +42,7 @@ def main() -> None:
         write(folder / "seen.tsv", seen)
         recipe = folder / "mine.yaml"
         recipe.write_text(RECIPE.format(file=folder / "seen.tsv"), encoding="utf-8")
-        trained = train(str(recipe), folder / "model", evaluate_after=False)
+        trained = tertium.train(recipe, folder / "model", evaluate_after=False)
         after = tertium.load(trained.folder)
     print(f"{len(seen)} pairs trained on in {trained.seconds:.0f} s, {len(held_out)} held out\n")
     print("pairs       Spearman before  after   mean error before  after")

@@ -392,7 +392,7 @@ def test_the_page_lists_every_recipe_with_its_published_figure() -> None:
         assert not set(names) & listed.keys(), names
         assert len(figures) in (0, len(names)), names
         listed |= dict(zip(names, map(float, figures or [0.0] * len(names)), strict=True))
-    assert listed == {name: read_recipe(name)[0].published or 0.0 for name in recipe_names()}
+    assert listed == {name: read_recipe(name).published or 0.0 for name in recipe_names()}
 
 
 def test_the_page_lists_every_sweep() -> None:

@@ -104,7 +104,6 @@ class Shifted(PairHead):
         return {"kind": "shifted", **self.settings}
 
 
-@pytest.mark.xfail(reason="recipes are being redrawn", strict=False)
 def test_a_head(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HEADS, "shifted", Shifted)
     stage = toy_stage(toy_pairs(tmp_path / "pairs.tsv"))

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import tertium
-from tertium.recipes.train import train
 
 pairs = [
     ("A man in red rides a horse.", "A woman in red rides a bike."),
@@ -15,16 +14,16 @@ for respect, scores in respects.items():
     lines += [f"{a}\t{b}\t{respect}\t{s}" for (a, b), s in zip(pairs, scores, strict=True)]
 Path("my_triples.tsv").write_text("\n".join(lines) + "\n")
 
-trained = train(
+trained = tertium.train(
     "csts-bi-minilm",
-    Path("my-model"),
-    overrides=[
-        "stages.csts.data.sources=[{file: my_triples.tsv}]",
-        "stages.csts.data.folds=null",  # too few to hold any out
-        "stages.csts.select=null",
-        "stages.csts.train.max_steps=2",  # only to be quick here
-        "stages.csts.train.batch_size=4",
-    ],
+    "my-model",
+    settings={
+        "stages.csts.data.sources": [{"file": "my_triples.tsv"}],
+        "stages.csts.data.folds": None,  # too few to hold any out
+        "stages.csts.select": None,
+        "stages.csts.train.max_steps": 2,  # only to be quick here
+        "stages.csts.train.batch_size": 4,
+    },
     evaluate_after=False,
 )
 model = tertium.load(trained.folder)

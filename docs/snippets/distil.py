@@ -11,8 +11,8 @@ trained = distil(
     Path("texts.txt"),
     Path("one"),
     pooling="cls",
-    settings={"max_steps": 2, "batch_size": 16},  # only to be quick here
-    overrides=["stages.distil.select=null"],
+    schedule={"max_steps": 2, "batch_size": 16},  # only to be quick here
+    settings={"stages.distil.select": None},
     evaluate_after=False,
 )
 model = tertium.load(trained.folder)

@@ -1,20 +1,17 @@
-from pathlib import Path
-
 from sentence_transformers import SentenceTransformer
 
 import tertium
 from tertium.data.samples import PAIRS
-from tertium.recipes.train import train
 
-trained = train(
+trained = tertium.train(
     "sts-regression-minilm",
-    Path("my-model"),
-    overrides=[
-        f"stages.stsb.data.sources=[{{file: '{PAIRS}'}}]",
-        "stages.stsb.select=null",  # no benchmark data needed
-        "stages.stsb.train.max_steps=2",  # only to be quick here
-        "encoder.adapter_rank=null",
-    ],
+    "my-model",
+    settings={
+        "stages.stsb.data.sources": [{"file": str(PAIRS)}],
+        "stages.stsb.select": None,  # no benchmark data needed
+        "stages.stsb.train.max_steps": 2,  # only to be quick here
+        "encoder.adapter_rank": None,
+    },
     evaluate_after=False,
 )
 

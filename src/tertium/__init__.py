@@ -15,9 +15,20 @@ if TYPE_CHECKING:
     from tertium.evaluation import Report
     from tertium.models import Encoder, load
     from tertium.recipes import evaluate
+    from tertium.recipes.schema import Recipe
+    from tertium.recipes.train import train
 
 __version__ = "0.1.0"
-__all__ = ["Encoder", "Report", "TertiumError", "__version__", "evaluate", "load"]
+__all__ = [
+    "Encoder",
+    "Recipe",
+    "Report",
+    "TertiumError",
+    "__version__",
+    "evaluate",
+    "load",
+    "train",
+]
 
 __getattr__ = lazy(
     __name__,
@@ -26,6 +37,8 @@ __getattr__ = lazy(
         "errors": ["TertiumError"],
         "evaluation": ["Report"],
         "recipes": ["evaluate"],
+        "recipes.schema": ["Recipe"],
+        "recipes.train": ["train"],
     },
 )
 

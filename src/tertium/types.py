@@ -20,6 +20,7 @@ __all__ = [
     "Branch",
     "Compared",
     "Crossing",
+    "DataKind",
     "Embedder",
     "Encoded",
     "Engine",
@@ -43,6 +44,7 @@ __all__ = [
 TextPair = tuple[str, str]
 TextTriple = tuple[str, str, str]  # two sentences, and the respect in which to compare them
 Branch = Literal["side", "stream"]
+DataKind = Literal["graded", "texts", "triplets", "conditional"]  # what a stage trains on
 
 
 class Pooling(StrEnum):

@@ -52,7 +52,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             data=Path(command[command.index("--data") + 1]),
             resume="--resume" in command,
             seed=seed_of(command),
-            overrides=settings_of(command),
+            settings=settings_of(command),
             progress=False,
         )
         return subprocess.CompletedProcess(command, 0)

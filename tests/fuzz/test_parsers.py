@@ -28,7 +28,7 @@ from tertium.data.tables import FORMATS, read_records
 from tertium.engines.records import RECORD, DamagedExportError, read_record
 from tertium.errors import TertiumError
 from tertium.jobs.folder import read_job
-from tertium.recipes.files import read_recipe
+from tertium.recipes.files import parse_settings, read_recipe
 from tertium.recipes.sweep import read_sweep
 from tertium.records.manifest import FILE_NAME, read_manifest, read_members
 from tertium.serve.protocol import ProtocolError, pack, read, read_blocking
@@ -189,7 +189,7 @@ def test_senteval(effort: settings) -> None:
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_recipes(effort: settings, tmp_path: Path) -> None:
     path = tmp_path / "any.yaml"
-    _, valid = read_recipe("seaver-minilm")
+    valid = read_recipe("seaver-minilm").to_dict()
     texts = st.text(max_size=40) | LINES.map(lambda content: content.decode(errors="replace"))
 
     @given(with_values(valid) | mutated(yaml.safe_dump(valid).encode()) | texts.map(str.encode))
@@ -202,17 +202,17 @@ def test_recipes(effort: settings, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_overrides(effort: settings) -> None:
+def test_settings(effort: settings) -> None:
     part = st.sampled_from(["encoder", "stages", "0", "99", "csts", "train", "", "-1", "name"])
     path = st.lists(part | st.text(max_size=5), max_size=4).map(".".join)
     value = st.text(max_size=15) | VALUES.map(json.dumps)
     override = st.tuples(path, value).map("=".join) | st.text(max_size=10)
 
     @given(st.lists(override, max_size=3))
-    def any_override(overrides: list[str]) -> None:
-        refused_or_read(lambda: read_recipe("seaver-minilm", overrides=overrides))
+    def any_setting(texts: list[str]) -> None:
+        refused_or_read(lambda: read_recipe("seaver-minilm", settings=parse_settings(texts)))
 
-    fuzz(effort, any_override)
+    fuzz(effort, any_setting)
 
 
 @pytest.mark.parametrize("file", kept("recipes"), ids=lambda file: file.name)

@@ -15,7 +15,7 @@ from tertium.objectives.regression import (
     smooth_k2,
     translated_relu,
 )
-from tertium.training.optimizer import parameter_settings
+from tertium.training.stage import parameter_settings
 from tertium.types import Encoded, ViewPair
 from tests.golden.cases import Case
 

@@ -71,12 +71,14 @@ def test_a_recipe_is_refused_before_anything_is_written(
     behave("segv")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("score\tsentence1\tsentence2\n" + "3\ta cat\ta dog\n1\ta\tb\n" * 8)
-    settings = [
-        *own_data("sts-regression-minilm", pairs=pairs),
-        *(f"encoder.model={tiny_bert}", "stages.0.train.precision=bf16", "stages.0.select=null"),
-    ]
+    settings = {
+        **own_data("sts-regression-minilm", pairs=pairs),
+        "encoder.model": str(tiny_bert),
+        "stages.0.train.precision": "bf16",
+        "stages.0.select": None,
+    }
     with pytest.raises(TertiumError, match=r"\(Segmentation fault\); train with precision float32"):
-        train("sts-regression-minilm", tmp_path / "out", overrides=settings)
+        train("sts-regression-minilm", tmp_path / "out", settings=settings)
     assert not (tmp_path / "out").exists()
 
 

@@ -7,7 +7,7 @@ from hypothesis.strategies import integers
 
 from tertium.objectives import Distillation
 from tertium.objectives.base import NonFiniteLossError
-from tertium.objectives.distillation import embedding_error
+from tertium.objectives.regression import embedding_error
 from tertium.types import Encoded, ViewPair
 
 

@@ -11,7 +11,7 @@ from tertium.errors import TertiumError
 from tertium.objectives import MaskedLM
 from tertium.objectives.masked_lm import masked_lm
 from tertium.types import Encoded, Masked, ViewPair
-from tertium.views.masking import NOT_MASKED
+from tertium.views.noise import NOT_MASKED
 
 
 class Spy(nn.Module):

@@ -270,5 +270,5 @@ def test_equal_sentences_and_zero_vectors_have_finite_gradients() -> None:
 
 
 def test_an_unknown_clip_is_refused() -> None:
-    with pytest.raises(ValueError, match="high"):
+    with pytest.raises(TertiumError, match="No clip 'high'"):
         MSE(head=Given(1.0), low=0.0, high=5.0, clip="high")

@@ -35,7 +35,7 @@ def once_per_combination(names: Iterable[str]) -> list[Any]:
     known: set[str] = set()
     found = []
     for name in sorted(names):
-        combination = parts(read_recipe(name)[0])
+        combination = parts(read_recipe(name))
         found.append(pytest.param(name, marks=pytest.mark.long if combination in known else ()))
         known.add(combination)
     return found

@@ -6,8 +6,7 @@ import pytest
 
 from tertium.data import DATASETS
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.recipes.amounts import Amount
-from tertium.recipes.examples import load_examples
+from tertium.recipes.data import Amount, load_examples
 from tertium.recipes.files import read_recipe, recipe_names
 from tertium.recipes.schema import DataSpec
 from tertium.recipes.train import train
@@ -15,7 +14,7 @@ from tertium.recipes.triples import load_triples
 from tests.recipes.toys import contrast_stage, toy_recipe, toy_text_file
 
 OUR_OWN = ("default", "sts")  # what recipes that follow no paper's setting start from
-PAPERS = [n for n in recipe_names() if read_recipe(n)[0].encoder.model not in OUR_OWN]
+PAPERS = [n for n in recipe_names() if read_recipe(n).encoder.model not in OUR_OWN]
 
 
 def spec(*sources: dict[str, Any], **settings: Any) -> DataSpec:
@@ -33,7 +32,7 @@ def whole(data: DataSpec) -> int:
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_recipe_of_a_paper_states_a_size_that_the_public_files_have(name: str) -> None:
-    for stage in read_recipe(name)[0].stages:
+    for stage in read_recipe(name).stages:
         asked = stage.data.published
         assert asked is not None
         assert stage.data.limit in (None, asked)
@@ -51,7 +50,7 @@ def test_every_recipe_of_a_paper_states_a_size_that_the_public_files_have(name: 
     ],
 )
 def test_the_published_size_is_inherited(name: str, published: int) -> None:
-    assert read_recipe(name)[0].stages[0].data.published == published
+    assert read_recipe(name).stages[0].data.published == published
 
 
 WIKI = {"name": "wiki"}
@@ -128,7 +127,7 @@ def test_own_texts_are_not_compared_with_the_paper(tmp_path: Path) -> None:
     texts = toy_text_file(tmp_path / "own.txt")
     stage = contrast_stage(texts)
     stage["data"]["published"] = 1000
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
     assert str(load_examples(recipe.stages[0], folder=None).amount) == "24 sentences"
 
 
@@ -139,8 +138,7 @@ def test_other_kinds_are_counted_too(kind: str, benchmarks_folder: Path) -> None
         "triplets": "simcse-sup-bert",
         "conditional": "seaver-roberta",
     }[kind]
-    overrides = ["stages.0.train.batch_size=8"]
-    stage = read_recipe(name, overrides=overrides)[0].stages[0]
+    stage = read_recipe(name, settings={"stages.0.train.batch_size": 8}).stages[0]
     load = load_triples if kind == "conditional" else load_examples
     amount = load(stage, folder=benchmarks_folder).amount
     assert amount.short and str(amount) in {

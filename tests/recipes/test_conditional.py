@@ -18,13 +18,12 @@ from tertium.heads import CosineHead
 from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer
 from tertium.models.adapter import extract_adapter
 from tertium.objectives import OBJECTIVES
-from tertium.recipes.build import build_encoder
-from tertium.recipes.conditional import build_conditional
+from tertium.recipes.build import build_encoder, build_module
 from tertium.recipes.files import RecipeError, read_recipe, recipe_names
 from tertium.recipes.sweep import read_sweep
 from tertium.recipes.train import train
 from tertium.recipes.triples import TripleData, fold_of, load_triples
-from tertium.training import conditional as training
+from tertium.training.examples import TripleExamples
 from tests.recipes.combinations import once_per_combination
 from tests.recipes.toys import toy_recipe, toy_stage, toy_triples
 from tests.training.toys import StoppedError, stop_at, stopped
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.* are expected:UserWarning", "ignore:.* less data:UserWarning"
 )
 
-CONDITIONAL = [name for name in recipe_names() if read_recipe(name)[0].stages[-1].head is not None]
+CONDITIONAL = [name for name in recipe_names() if read_recipe(name).stages[-1].head is not None]
 TRIPLES = [
     ("a b c", "a b c", "the cat"),
     ("a b", "x y z", "the number of dogs"),
@@ -61,29 +60,29 @@ def triple_stage(file: Path, **parts: Any) -> dict[str, Any]:
 
 def material_of(folder: Path, model: Path, **parts: Any) -> TripleData:
     stage = triple_stage(toy_triples(folder / "own.csv"), **parts)
-    recipe, _ = read_recipe(toy_recipe(folder / "toy.yaml", model, stage))
+    recipe = read_recipe(toy_recipe(folder / "toy.yaml", model, stage))
     return load_triples(recipe.stages[0], folder=None)
 
 
 # the recipes that come with tertium
 
 
-def tiny_overrides(name: str, tiny: Path | str) -> list[str]:
-    recipe, _ = read_recipe(name)
+def tiny_settings(name: str, tiny: Path | str) -> dict[str, Any]:
+    recipe = read_recipe(name)
     head = recipe.stages[0].head
     assert head is not None
     place = "stages.csts"
-    return [
-        f"encoder.model={tiny}",
-        "encoder.max_length=48",
-        f"{place}.train.max_steps=2",
-        f"{place}.train.batch_size=8",
-        f"{place}.train.accumulate=1",
-        f"{place}.train.checkpoint_every=1",
-        *([f"{place}.select.every=2"] if recipe.stages[0].select else []),
-        *([f"{place}.data.folds.count=3"] if recipe.stages[0].data.folds else []),
-        *([f"{place}.head.length=48"] if "length" in head.settings() else []),
-    ]
+    return {
+        "encoder.model": str(tiny),
+        "encoder.max_length": 48,
+        f"{place}.train.max_steps": 2,
+        f"{place}.train.batch_size": 8,
+        f"{place}.train.accumulate": 1,
+        f"{place}.train.checkpoint_every": 1,
+        **({f"{place}.select.every": 2} if recipe.stages[0].select else {}),
+        **({f"{place}.data.folds.count": 3} if recipe.stages[0].data.folds else {}),
+        **({f"{place}.head.length": 48} if head.takes("length") else {}),
+    }
 
 
 @pytest.mark.integration
@@ -96,13 +95,13 @@ def test_every_conditional_recipe_takes_two_steps(
     tmp_path: Path,
     reserve: Callable[[str, Path], str],
 ) -> None:
-    recipe, _ = read_recipe(name)
+    recipe = read_recipe(name)
     tiny = reserve("tiny", tiny_bert if name.endswith("minilm") else tiny_roberta)
     trained = train(
         name,
         tmp_path / "model",
         data=benchmarks_folder,
-        overrides=tiny_overrides(name, tiny),
+        settings=tiny_settings(name, tiny),
         progress=False,
     )
     entry = next(entry for entry in trained.log["csts"] if "loss" in entry)
@@ -133,14 +132,13 @@ def test_every_variant_of_the_sweeps_builds_and_steps(
     found = read_sweep(sweep)
     for variant in found.variants():
         name = variant.recipe or found.recipe
-        overrides = [*found.set, *variant.set, *tiny_overrides(name, tiny_bert)]
-        recipe, _ = read_recipe(name, overrides=overrides)
+        settings = {**found.settings_of(variant), **tiny_settings(name, tiny_bert)}
+        recipe = read_recipe(name, settings=settings)
         stage = recipe.stages[0]
         material = load_triples(stage, folder=benchmarks_folder)
-        module = build_conditional(stage, material, build_encoder(recipe.encoder))
+        module = build_module(stage, material, build_encoder(recipe.encoder))
         module.train()
-        collate = training.TripleCollator(module.conditional.model)
-        losses = module(**collate([material.examples[at] for at in range(4)]))
+        losses = module(**module.collator([material.examples[at] for at in range(4)]))
         losses["loss"].backward()
         assert len(losses) == 1 + len(stage.objectives)
         assert losses["loss"].isfinite()
@@ -149,7 +147,7 @@ def test_every_variant_of_the_sweeps_builds_and_steps(
 def test_the_papers_settings() -> None:
     alphas = {"roberta": 0.0, "roberta-large": 2.0, "simcse": 2.0, "simcse-large": 3.0}
     for name, alpha in alphas.items():
-        recipe, _ = read_recipe(f"seaver-{name}")
+        recipe = read_recipe(f"seaver-{name}")
         stage = recipe.stages[0]
         assert stage.head is not None and stage.head.settings()["alpha"] == alpha
         assert stage.head.settings()["regressor"] == "flatten"
@@ -168,7 +166,7 @@ def test_both_conditions_of_a_pair_are_in_one_fold(tmp_path: Path, tiny_bert: Pa
         data = {"count": 4, "held_out": fold}
         stage = triple_stage(toy_triples(tmp_path / "own.csv"))
         stage["data"]["folds"] = data
-        recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+        recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
         material = load_triples(recipe.stages[0], folder=None)
         pairs = {texts[:2] for texts in material.examples.texts}
         other = {row.texts[:2] for row in material.choosing}
@@ -189,7 +187,7 @@ def test_a_fold_does_not_depend_on_order_case_or_file() -> None:
 
 def test_labels_go_from_0_to_1(tmp_path: Path, tiny_bert: Path) -> None:
     material = material_of(tmp_path, tiny_bert)
-    assert isinstance(material.examples, training.TripleExamples)
+    assert isinstance(material.examples, TripleExamples)
     assert set(material.examples.labels or ()) == {0.0, 0.25, 0.75, 1.0}
     assert len(material.examples) == len(material.examples.texts)
 
@@ -200,7 +198,7 @@ def test_quadruplets_keep_the_conditions_of_a_pair_together(
     material = material_of(
         tmp_path, tiny_bert, head={"kind": "bi"}, objectives=[{"kind": "quadruplet"}]
     )
-    assert isinstance(material.examples, training.TripleExamples)
+    assert isinstance(material.examples, TripleExamples)
     assert len(material.examples) < len(material.examples.texts)
     for at in range(len(material.examples)):
         group = material.examples[at]
@@ -219,7 +217,7 @@ def test_files_of_ones_own(ending: str, tmp_path: Path, tiny_bert: Path) -> None
         rows = [{**row, "sentence1": f"a {at}"} for at, row in enumerate(rows)]
         file = tmp_path / "own.jsonl"
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(file)))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(file)))
     material = load_triples(recipe.stages[0], folder=None)
     assert len(material.examples.texts) + len(material.choosing) in (40, 48)
     assert material.seen[0].name == str(file)
@@ -229,7 +227,7 @@ def test_files_of_ones_own(ending: str, tmp_path: Path, tiny_bert: Path) -> None
 def test_a_bad_label_names_its_row(bad: str, tmp_path: Path, tiny_bert: Path) -> None:
     scores: list[object] = [3, 4, bad, 2]
     file = toy_triples(tmp_path / "own.csv", *scores)
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(file)))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(file)))
     with pytest.raises(DataError, match=r"own\.csv:4: column 'score'"):
         load_triples(recipe.stages[0], folder=None)
 
@@ -242,18 +240,18 @@ def test_hidden_labels_cannot_be_learned(
     toy_triples(folder / "csts_test.csv", *[-1] * 48)
     stage = triple_stage(tmp_path / "own.csv")
     stage["data"]["sources"] = [{"name": "C-STS", "split": "test"}]
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
     with pytest.raises(TertiumError, match="test part of C-STS hides its labels"):
         load_triples(recipe.stages[0], folder=folder)
 
 
 def test_too_few_for_folds_and_equal_labels(tmp_path: Path, tiny_bert: Path) -> None:
     few = toy_triples(tmp_path / "few.csv", 1, 2)
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(few)))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(few)))
     with pytest.raises(TertiumError, match="too few for 4 folds"):
         load_triples(recipe.stages[0], folder=None)
     equal = toy_triples(tmp_path / "equal.csv", *[3] * 40)
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(equal)))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, triple_stage(equal)))
     with pytest.raises(TertiumError, match="labels are equal"):
         load_triples(recipe.stages[0], folder=None)
 
@@ -262,7 +260,7 @@ def test_a_limit_keeps_pairs_together(tmp_path: Path, tiny_bert: Path) -> None:
     stage = triple_stage(toy_triples(tmp_path / "own.csv"))
     stage["data"] |= {"limit": 12, "folds": None}
     stage["select"] = None
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
     texts = load_triples(recipe.stages[0], folder=None).examples.texts
     assert len(texts) == 12
     assert len({triple[:2] for triple in texts}) == 6
@@ -273,7 +271,7 @@ def test_a_set_without_conditions_is_refused(
 ) -> None:
     stage = triple_stage(tmp_path / "own.csv")
     stage["data"]["sources"] = [{"name": "STS-B"}]
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
     with pytest.raises(TertiumError, match="STS-B has no conditions"):
         load_triples(recipe.stages[0], folder=benchmarks_folder)
 
@@ -289,11 +287,17 @@ def test_a_set_without_conditions_is_refused(
         ({"head": {"kind": "seaver", "alfa": 1}}, "alfa: Extra inputs"),
         ({"head": {"kind": "seaver", "temperature": 0}}, "temperature must be positive"),
         ({"head": {"kind": "bi", "rank": 0}}, "rank must be at least 1"),
-        ({"objectives": [{"kind": "info_nce"}]}, "info_nce does not learn from conditional"),
-        ({"objectives": [{"kind": "cross_entropy"}]}, "cross_entropy does not learn"),
+        (
+            {"objectives": [{"kind": "info_nce"}]},
+            "texts or triplets, not conditional data",
+        ),
+        (
+            {"objectives": [{"kind": "cross_entropy"}]},
+            "graded pairs, not conditional data",
+        ),
         ({"objectives": [{"kind": "mse", "head": "cosine"}]}, "leave its own out"),
         ({"objectives": [{"kind": "quadruplet"}]}, "seaver has none"),
-        ({"objectives": [{"kind": "consistency"}]}, "needs an objective beside it"),
+        ({"objectives": [{"kind": "consistency"}]}, "add an objective beside it"),
         ({"views": [{"kind": "dropout"}]}, "without views"),
         ({"select": {"task": "STS-B"}}, "select held-out or C-STS"),
         ({"select": {"task": "C-STS"}}, "C-STS has split: validation"),

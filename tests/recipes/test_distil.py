@@ -17,9 +17,9 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Encoder, Ensemble
 from tertium.models.combine import combine
 from tertium.objectives.base import NonFiniteLossError
-from tertium.recipes import teachers as teachers_module
+from tertium.recipes import data as teachers_module
 from tertium.recipes.distil import distil
-from tertium.recipes.files import RecipeError, read_recipe
+from tertium.recipes.files import RecipeError, parse_settings, read_recipe
 from tertium.training.stage import StageTrainer
 from tests.fakes import tiny_model
 from tests.recipes.toys import toy_text_file
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.integration
 
 TEXTS = [text for (text,) in toy_texts().texts]
 QUICK: dict[str, Any] = {
-    "settings": {"max_steps": 6, "batch_size": 8, "learning_rate": 1e-3, "checkpoint_every": 2},
-    "overrides": ["stages.distil.select=null"],
+    "schedule": {"max_steps": 6, "batch_size": 8, "learning_rate": 1e-3, "checkpoint_every": 2},
+    "settings": {"stages.distil.select": None},
     "evaluate_after": False,
     "progress": False,
 }
@@ -65,7 +65,7 @@ def distance(model: Any, teacher: Any) -> float:
 def test_the_student_approaches_its_teachers(
     tiny_bert: Path, tiny_roberta: Path, student: Path, texts: Path, tmp_path: Path
 ) -> None:
-    options = QUICK | {"settings": QUICK["settings"] | {"max_steps": 60}}
+    options = QUICK | {"schedule": QUICK["schedule"] | {"max_steps": 60}}
     trained = distil([tiny_bert, tiny_roberta], student, texts, tmp_path / "m", **options)
     teacher = combine([tiny_bert, tiny_roberta])
     after = tertium.load(tmp_path / "m")
@@ -141,10 +141,10 @@ def test_a_kept_projection_is_taken_up_when_a_finished_run_resumes(
 def test_other_widths_need_a_projection(
     wide: Path, student: Path, texts: Path, tmp_path: Path
 ) -> None:
-    options = QUICK | {"overrides": [*QUICK["overrides"], "stages.distil.projection=none"]}
+    options = QUICK | {"settings": {**QUICK["settings"], "stages.distil.projection": "none"}}
     with pytest.raises(TertiumError, match=r"stages\.distil\.projection to linear"):
         distil([wide], student, texts, tmp_path / "m", **options)
-    options["overrides"] = [*QUICK["overrides"], "encoder.normalize=true"]
+    options["settings"] = {**QUICK["settings"], "encoder.normalize": True}
     with pytest.raises(TertiumError, match=r"encoder\.normalize: false"):
         distil([wide], student, texts, tmp_path / "m", keep_projection=True, **options)
     assert not (tmp_path / "m").exists()
@@ -209,7 +209,7 @@ def test_a_loss_that_is_not_finite_names_its_term(
 def test_the_checkpoint_may_be_chosen(
     tiny_bert: Path, student: Path, texts: Path, tmp_path: Path, benchmarks_folder: Path
 ) -> None:
-    options = QUICK | {"overrides": ["stages.distil.select.every=2"]}
+    options = QUICK | {"settings": {"stages.distil.select.every": 2}}
     trained = distil([tiny_bert], student, texts, tmp_path / "m", data=benchmarks_folder, **options)
     assert sum("eval_score" in entry for entry in trained.log["distil"]) == 3
     data = json.loads((tmp_path / "m" / "run" / "data.json").read_text())
@@ -230,16 +230,19 @@ STAGE = "stages.distil"
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("changes", "said"),
     [
         ([f"{STAGE}.teacher=null"], "distil needs a teacher"),
         ([f"{STAGE}.teacher.models=[]"], "at least 1"),
         ([f"{STAGE}.teacher.weight=0.7"], "the last of several models"),
         ([f"{STAGE}.teacher={{models: [a, b], weight: 1.5}}"], "less than 1"),
-        ([f"{STAGE}.projection=mlp"], "no mlp"),
-        ([f"{STAGE}.views=[{{kind: dropout}}]"], "no views"),
+        ([f"{STAGE}.projection=mlp"], "does not go with projection: mlp"),
+        ([f"{STAGE}.views=[{{kind: dropout}}]"], "does not go with views"),
         ([f"{STAGE}.momentum={{}}"], "momentum"),
-        ([f"{STAGE}.objectives=[{{kind: distil}}, {{kind: info_nce}}]"], "no other objective"),
+        (
+            [f"{STAGE}.objectives=[{{kind: distil}}, {{kind: info_nce}}]"],
+            "does not go with other objectives",
+        ),
         ([f"{STAGE}.objectives=[{{kind: info_nce}}]"], "a teacher is there for"),
         (
             [f"{STAGE}.objectives=[{{kind: info_nce}}]", f"{STAGE}.teacher=null"],
@@ -249,9 +252,9 @@ STAGE = "stages.distil"
         ([f"{STAGE}.objectives.0.temperature=1"], "temperature"),
     ],
 )
-def test_mistakes_in_a_recipe(overrides: list[str], said: str) -> None:
+def test_mistakes_in_a_recipe(changes: list[str], said: str) -> None:
     with pytest.raises(RecipeError, match=said):
-        read_recipe("distil-minilm", overrides=overrides)
+        read_recipe("distil-minilm", settings=parse_settings(changes))
 
 
 def test_a_shallower_student(tiny_bert: Path, texts: Path, tmp_path: Path) -> None:
@@ -268,4 +271,4 @@ def test_a_shallower_student(tiny_bert: Path, texts: Path, tmp_path: Path) -> No
 
 def test_an_adapter_needs_all_layers() -> None:
     with pytest.raises(RecipeError, match="an adapter belongs to a model with all its layers"):
-        read_recipe("sts-regression-minilm", overrides=["encoder.layers=3"])
+        read_recipe("sts-regression-minilm", settings={"encoder.layers": 3})

@@ -7,8 +7,8 @@ import pytest
 
 from tertium.data.problems import DataError
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.recipes.examples import StageData, load_examples
-from tertium.recipes.files import read_recipe
+from tertium.recipes.data import StageData, load_examples
+from tertium.recipes.files import parse_settings, read_recipe
 from tertium.recipes.train import train
 from tests.recipes.toys import (
     contrast_stage,
@@ -24,7 +24,7 @@ SMALL = pytest.mark.filterwarnings("ignore:.*rows in:tertium.errors.TertiumWarni
 
 
 def read(stage: dict[str, Any], tmp_path: Path, *, folder: Path | None = None) -> StageData:
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
     return load_examples(recipe.stages[0], folder=folder)
 
 
@@ -225,7 +225,7 @@ def test_what_the_message_says_helps(tmp_path: Path) -> None:
         read(contrast_stage(path), tmp_path)
     setting = str(caught.value).rpartition("--set ")[2]
     recipe = toy_recipe(tmp_path / "toy.yaml", Path("default"), contrast_stage(path))
-    stage = read_recipe(recipe, overrides=[setting])[0].stages[0]
+    stage = read_recipe(recipe, settings=parse_settings([setting])).stages[0]
     assert len(load_examples(stage, folder=None).examples) == stage.train.batch_size == 6
 
 

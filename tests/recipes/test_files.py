@@ -5,7 +5,14 @@ import pytest
 import yaml
 
 from tertium.errors import TertiumError
-from tertium.recipes.files import RecipeError, own_data, read_recipe, recipe_names
+from tertium.recipes.files import (
+    CONFIGS,
+    RecipeError,
+    own_data,
+    parse_settings,
+    read_recipe,
+    recipe_names,
+)
 from tertium.recipes.schema import Recipe
 from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage
 
@@ -32,14 +39,15 @@ def mistakes(tmp_path: Path, change: Any) -> list[str]:
 
 # the recipes that come with tertium
 
+FILES = "".join(path.read_text("utf-8") for path in (CONFIGS / "recipes").glob("*.yaml"))
+
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_valid_and_names_its_command(name: str) -> None:
-    recipe, content = read_recipe(name)
+    recipe = read_recipe(name)
     assert recipe.summary
-    assert Recipe.model_validate(content) == recipe
-    file = Path(read_recipe.__code__.co_filename).parent / f"{name}.yaml"
-    assert file.read_text("utf-8").startswith(f"# tertium train {name} -o DIR")
+    assert Recipe.model_validate(recipe.to_dict()) == recipe
+    assert f"# tertium train {name} -o DIR" in FILES
 
 
 def test_there_are_all_of_the_papers() -> None:
@@ -47,15 +55,15 @@ def test_there_are_all_of_the_papers() -> None:
     expected = {f"sts-regression-{b}{loss}" for b in ("bert", "roberta") for loss in losses}
     assert expected | {"sts-regression-minilm"} <= set(recipe_names())
     for name in expected:
-        assert read_recipe(name)[0].published is not None
+        assert read_recipe(name).published is not None
 
 
 # extends
 
 
 def test_extends_merges_stages_by_name() -> None:
-    base, _ = read_recipe("sts-regression-bert")
-    longer, _ = read_recipe("sts-regression-roberta-stage2")
+    base = read_recipe("sts-regression-bert")
+    longer = read_recipe("sts-regression-roberta-stage2")
     assert [stage.name for stage in longer.stages] == ["nli", "sts"]
     nli = longer.stages[0]
     assert longer.encoder.model == "roberta-base"
@@ -74,12 +82,12 @@ def test_a_file_extends_a_recipe_and_replaces_what_is_no_mapping(tmp_path: Path)
         "stages": [{"name": "stsb", "objectives": [{"kind": "mse", "head": "cosine"}]}],
     }
     path.write_text(yaml.safe_dump(change), encoding="utf-8")
-    recipe, _ = read_recipe(str(path))
-    base, _ = read_recipe("sts-regression-minilm")
+    recipe = read_recipe(str(path))
+    base = read_recipe("sts-regression-minilm")
     assert [o.kind for o in recipe.stages[0].objectives] == ["mse"]
     assert recipe.stages[0].train == base.stages[0].train
     assert recipe.summary == "mine"
-    assert read_recipe("sts-regression-minilm")[0] == base  # nothing was changed in place
+    assert read_recipe("sts-regression-minilm") == base  # nothing was changed in place
 
 
 def test_extending_nothing_or_oneself(tmp_path: Path) -> None:
@@ -97,18 +105,20 @@ def test_extending_nothing_or_oneself(tmp_path: Path) -> None:
 
 
 def test_settings_by_name_number_and_kind(recipe: str) -> None:
-    found, _ = read_recipe(
+    found = read_recipe(
         recipe,
-        overrides=[
-            "encoder.pooling=cls",
-            "stages.two.train.epochs=3",
-            "stages.0.train.learning_rate=1e-5",
-            "stages.one.objectives.0.slope=4",
-            "stages.two.objectives.smooth_k2.threshold=0.1",
-            "stages.two.select={task: STS-B, every: 7}",
-            "stages.one.data.sources=[{name: STS-B}]",
-            "stages.one.train.clip=null",
-        ],
+        settings=parse_settings(
+            [
+                "encoder.pooling=cls",
+                "stages.two.train.epochs=3",
+                "stages.0.train.learning_rate=1e-5",
+                "stages.one.objectives.0.slope=4",
+                "stages.two.objectives.smooth_k2.threshold=0.1",
+                "stages.two.select={task: STS-B, every: 7}",
+                "stages.one.data.sources=[{name: STS-B}]",
+                "stages.one.train.clip=null",
+            ]
+        ),
     )
     one, two = found.stages
     assert str(found.encoder.pooling) == "cls"
@@ -135,12 +145,12 @@ def test_settings_by_name_number_and_kind(recipe: str) -> None:
 )
 def test_settings_that_lead_nowhere(recipe: str, override: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        read_recipe(recipe, overrides=[override])
+        read_recipe(recipe, settings=parse_settings([override]))
 
 
 def test_the_seed_is_for_every_stage(recipe: str) -> None:
-    assert [s.train.seed for s in read_recipe(recipe)[0].stages] == [1, 42]
-    assert [s.train.seed for s in read_recipe(recipe, seed=9)[0].stages] == [9, 9]
+    assert [s.train.seed for s in read_recipe(recipe).stages] == [1, 42]
+    assert [s.train.seed for s in read_recipe(recipe, seed=9).stages] == [9, 9]
 
 
 # mistakes
@@ -186,16 +196,25 @@ def put(path: str, value: Any) -> Any:
     [
         (put("objectives/0/threshold", 0.6), "threshold 0.6 must be between 0 and half"),
         (put("data/labels/step", 0.25), "threshold 0.25 must be between 0 and half"),
-        (put("objectives", [{"kind": "l1", "threshold": 0.1}]), "l1 has no threshold"),
-        (put("objectives", [{"kind": "cross_entropy", "slope": 1}]), "cross_entropy has no slope"),
+        (
+            put("objectives", [{"kind": "l1", "threshold": 0.1}]),
+            "neither l1 nor the head siamese has a setting threshold",
+        ),
+        (
+            put("objectives", [{"kind": "cross_entropy", "slope": 1}]),
+            "nor the head siamese has a setting slope",
+        ),
         (
             put("objectives", [{"kind": "cross_entropy", "head": "cosine"}]),
             "needs a head with several outputs",
         ),
-        (put("objectives", [{"kind": "info_nce"}]), "does not learn from graded pairs"),
+        (
+            put("objectives", [{"kind": "info_nce"}]),
+            "info_nce learns from texts or triplets, not graded pairs",
+        ),
         (
             put("objectives", [{"kind": "smooth_k2"}, {"kind": "attention_mi"}]),
-            "attention_mi does not learn from graded pairs",
+            "attention_mi learns from texts, not graded pairs",
         ),
         (put("momentum", {}), "momentum fills a queue of negatives: it needs info_nce or nt_xent"),
         (put("data/subset", "by-seed"), "subset: by-seed is for texts and triplets"),
@@ -263,7 +282,7 @@ CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "graded": (
         {"objectives": [{"kind": "smooth_k2"}]},
-        ": smooth_k2 learns from graded pairs, not texts",
+        ": smooth_k2 learns from graded pairs or conditional data, not texts",
     ),
     "alone": ({"objectives": [{"kind": "masked_lm"}]}, ": masked_lm is an auxiliary"),
     "uneven": (
@@ -276,7 +295,7 @@ CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "triplet-tension": (
         {"data": TRIPLETS, "views": [], "objectives": [{"kind": "contrastive_tension"}]},
-        ": contrastive_tension learns from single texts",
+        ": contrastive_tension learns from texts, not triplets",
     ),
     "triplet-held-out": (
         {"data": TRIPLETS, "views": [], "select": {"task": "held-out"}},
@@ -292,7 +311,7 @@ CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no-speed": ({"momentum": {"speed": 1}}, "momentum.speed: Extra inputs"),
     "triplet-attention": (
         {"data": TRIPLETS, "views": [], "objectives": [*NCE, {"kind": "attention_mi"}]},
-        ": attention_mi compares two views of one text",
+        ": attention_mi learns from texts, not triplets",
     ),
     "no-sample": (
         {"objectives": [*NCE, {"kind": "attention_mi", "sample": 9}]},
@@ -337,7 +356,7 @@ def test_settings_of_views_and_objectives_are_numbers_and_defaults(tmp_path: Pat
         ],
     )
     path = toy_recipe(tmp_path / "toy.yaml", Path("default"), stage)
-    found = read_recipe(path, overrides=["stages.contrast.objectives.masked_lm.probability=0.2"])[0]
+    found = read_recipe(path, settings={"stages.contrast.objectives.masked_lm.probability": 0.2})
     (view,), (contrast, masked) = found.stages[0].views, found.stages[0].objectives
     settings = view.settings()
     assert (settings["rate"], settings["t"], settings["k"]) == ("dynamic", 3, 1)
@@ -348,7 +367,7 @@ def test_settings_of_views_and_objectives_are_numbers_and_defaults(tmp_path: Pat
 
 def test_momentum_and_attention_have_defaults(tmp_path: Path) -> None:
     stage = contrast_stage(Path("t.txt"), momentum={}, objectives=[*NCE, {"kind": "attention_mi"}])
-    found, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
+    found = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
     momentum = found.stages[0].momentum
     assert momentum is not None
     assert (momentum.queue, momentum.decay, momentum.dropout) == (384, 0.995, 0.3)
@@ -397,21 +416,21 @@ def test_files_that_are_no_recipes(tmp_path: Path) -> None:
 
 
 def test_numbers_that_yaml_reads_as_text(recipe: str) -> None:
-    found, _ = read_recipe(recipe, overrides=["stages.one.train.learning_rate='3e-5'"])
+    found = read_recipe(recipe, settings={"stages.one.train.learning_rate": "3e-5"})
     assert found.stages[0].train.learning_rate == 3e-5
     with pytest.raises(RecipeError, match="learning_rate"):
-        read_recipe(recipe, overrides=["stages.one.train.learning_rate=fast"])
+        read_recipe(recipe, settings={"stages.one.train.learning_rate": "fast"})
 
 
 def test_own_texts_go_to_every_stage_on_texts() -> None:
     own = Path("it's mine.txt")
     data = {"kind": "texts", "sources": [{"file": str(own)}]}
-    recipe, content = read_recipe("jtcse-minilm", overrides=own_data("jtcse-minilm", texts=own))
-    assert len(recipe.stages) == 3 and all(stage["data"] == data for stage in content["stages"])
+    recipe = read_recipe("jtcse-minilm", settings=own_data("jtcse-minilm", texts=own))
+    assert [stage["data"] for stage in recipe.to_dict()["stages"]] == [data] * 3
     mixed = "micse-then-regression-minilm"
     before, after = (
-        read_recipe(mixed)[1],
-        read_recipe(mixed, overrides=own_data(mixed, texts=own))[1],
+        read_recipe(mixed).to_dict(),
+        read_recipe(mixed, settings=own_data(mixed, texts=own)).to_dict(),
     )
     assert after["stages"][0]["data"] == data
     assert after["stages"][1:] == before["stages"][1:]
@@ -420,13 +439,13 @@ def test_own_texts_go_to_every_stage_on_texts() -> None:
 def test_own_pairs_go_to_the_last_stage_with_labels() -> None:
     mixed, own = "micse-then-regression-minilm", Path("mine.tsv")
     before, after = (
-        read_recipe(mixed)[1],
-        read_recipe(mixed, overrides=own_data(mixed, pairs=own))[1],
+        read_recipe(mixed).to_dict(),
+        read_recipe(mixed, settings=own_data(mixed, pairs=own)).to_dict(),
     )
     assert after["stages"][0] == before["stages"][0]
     assert after["stages"][1]["data"]["sources"] == [{"file": "mine.tsv"}]
-    assert own_data("seaver-minilm", pairs=own) == ["stages.0.data.sources=[{file: 'mine.tsv'}]"]
-    assert own_data(mixed) == []
+    assert own_data("seaver-minilm", pairs=own) == {"stages.0.data.sources": [{"file": "mine.tsv"}]}
+    assert own_data(mixed) == {}
 
 
 @pytest.mark.parametrize(

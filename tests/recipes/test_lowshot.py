@@ -4,11 +4,10 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-import yaml
 
 from tertium.errors import TertiumError
 from tertium.recipes import sweep as module
-from tertium.recipes.examples import load_examples
+from tertium.recipes.data import load_examples
 from tertium.recipes.files import read_recipe
 from tertium.recipes.lowshot import LowShotTable, run_low_shot
 from tests.recipes.toys import (
@@ -31,11 +30,9 @@ class LowShotTrainings(Trainings):
         self.average = lambda command: 50.0 + sum(map(ord, folder_of(command).name)) % 97 / 10
 
     def record(self, command: list[str], run: Path) -> None:
-        recipe, content = read_recipe(
-            command[4], overrides=settings_of(command), seed=seed_of(command)
-        )
+        recipe = read_recipe(command[4], settings=settings_of(command), seed=seed_of(command))
         material = load_examples(recipe.stages[0], folder=None)
-        (run / "recipe.yaml").write_text(yaml.safe_dump(content))
+        (run / "recipe.yaml").write_text(recipe.to_yaml())
         found = {"examples": len(material.examples), "sha256": material.digest}
         (run / "data.json").write_text(json.dumps({"contrast": found}))
 
@@ -69,12 +66,12 @@ def test_every_recipe_runs_on_every_size_with_every_seed(
     names = [f"{r}.yaml-{n}-seed{s}" for r in ("plain", "ami") for n in (8, 24) for s in (1, 2)]
     assert trainings.folders == names
     assert heard[0] == "8 runs, 0 of them finished before"
-    assert settings_of(trainings.commands[-1]) == [
-        "stages.0.data.limit=24",
-        "stages.0.data.subset=by-seed",
-        "stages.0.train.max_steps=10",
-        "stages.0.select.every=2",
-    ]
+    assert settings_of(trainings.commands[-1]) == {
+        "stages.0.data.limit": 24,
+        "stages.0.data.subset": "by-seed",
+        "stages.0.train.max_steps": 10,
+        "stages.0.select.every": 2,
+    }
     for command, name in zip(trainings.commands, names, strict=True):
         at = recipes[name.startswith("ami")], 24 if "-24-" in name else 8
         assert trainings.average(command) == table.averages[at[0]][at[1]][seed_of(command) - 1]

@@ -90,7 +90,7 @@ def test_a_text_loses_a_fifth_of_its_words_and_never_all() -> None:
 
 
 def stage_of(stage: dict[str, Any], tmp_path: Path) -> StageSpec:
-    return read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))[0].stages[0]
+    return read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage)).stages[0]
 
 
 @SMALL

@@ -40,7 +40,7 @@ def test_every_sweep_is_valid(name: str) -> None:
     names = [variant.name for variant in found.variants()]
     assert found.summary and found.seeds and len(set(names)) == len(names)
     for variant in found.variants():
-        read_recipe(variant.recipe or found.recipe, overrides=[*found.set, *variant.set])
+        read_recipe(variant.recipe or found.recipe, settings=found.settings_of(variant))
 
 
 def test_a_grid_is_the_product_of_its_values(recipe: str, tmp_path: Path) -> None:
@@ -62,9 +62,10 @@ def test_a_grid_is_the_product_of_its_values(recipe: str, tmp_path: Path) -> Non
         "slope=2.5+features=u_v+clip=None",
         "slope=2.5+features=u-v+clip=None",
     ]
-    found, _ = read_recipe(recipe, overrides=[*sweep.set, *variants[3].set])
+    found = read_recipe(recipe, settings=sweep.settings_of(variants[3]))
     objective = found.stages[0].objectives[0]
-    assert (objective.slope, objective.head_settings()) == (2.5, {"features": ("|u-v|",)})
+    assert objective.head is not None
+    assert (objective.slope, objective.head.settings()) == (2.5, {"features": ("|u-v|",)})
     assert found.stages[0].train.clip is None
 
 

@@ -52,31 +52,30 @@ def same_weights(one: Path, two: Path) -> bool:
 # every recipe that comes with tertium
 
 
-CONDITIONAL = [name for name in recipe_names() if read_recipe(name)[0].stages[-1].head is not None]
+CONDITIONAL = [name for name in recipe_names() if read_recipe(name).stages[-1].head is not None]
 
 
 @pytest.mark.parametrize("name", once_per_combination({*recipe_names()} - {*CONDITIONAL}))
 def test_every_recipe_takes_two_steps(
     name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
 ) -> None:
-    recipe, _ = read_recipe(name)
+    recipe = read_recipe(name)
     tiny = tiny_roberta if recipe.encoder.model.startswith("roberta-") else tiny_bert
     if recipe.encoder.towers == 2:  # as many layers as the numbers of crossings divide
         architecture = "roberta" if tiny == tiny_roberta else "bert"
         tiny = tiny_model(tmp_path / "tiny", architecture, layers=6)
-    overrides = [f"encoder.model={tiny}"]
+    settings: dict[str, Any] = {"encoder.model": str(tiny)}
     for stage in recipe.stages:
         place = f"stages.{stage.name}"
-        overrides += [f"{place}.train.max_steps=2", f"{place}.train.batch_size=8"]
-        overrides += [f"{place}.select.every=2"] if stage.select else []
+        settings |= {f"{place}.train.max_steps": 2, f"{place}.train.batch_size": 8}
+        settings |= {f"{place}.select.every": 2} if stage.select else {}
         if stage.teacher is not None:
-            teachers = [str(tiny)] * len(stage.teacher.models)
-            overrides.append(f"{place}.teacher.models={teachers}")
+            settings[f"{place}.teacher.models"] = [str(tiny)] * len(stage.teacher.models)
     trained = train(
         name,
         tmp_path / "model",
         data=benchmarks_folder,
-        overrides=overrides,
+        settings=settings,
         evaluate_after=False,
         progress=False,
     )
@@ -192,7 +191,7 @@ def test_limits_and_rounding(tiny_bert: Path, tmp_path: Path) -> None:
     stage = toy_stage(toy_pairs(tmp_path / "p.tsv", *(0.4 * at for at in range(12))))
     stage["data"]["limit"] = 6
     stage["data"]["labels"]["round"] = True
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
     material = module.load_examples(recipe.stages[0], folder=None)
     other = module.load_examples(recipe.stages[0], folder=None)
     assert len(material.examples) == 6
@@ -205,7 +204,7 @@ def test_scales_are_mapped_linearly(
 ) -> None:
     stage = toy_stage(Path("x"))
     stage["data"]["sources"] = [{"name": "SICK-R"}]
-    recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+    recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
     material = module.load_examples(recipe.stages[0], folder=benchmarks_folder)
     rows = (benchmarks_folder / "sick_raw.tsv").read_text().splitlines()[1:13]
     expected = [5 * (float(row.split("\t")[2]) - 1) / 4 for row in rows]
@@ -383,14 +382,14 @@ def test_an_interrupted_run_of_micse_ends_in_the_same_weights(
     options: dict[str, Any] = {
         "data": benchmarks_folder,
         "evaluate_after": False,
-        "overrides": [
-            f"encoder.model={tiny_bert}",
-            "stages.contrast.momentum.queue=20",  # no multiple of the batch
-            "stages.contrast.objectives.attention_mi.samples=40",
-            "stages.contrast.train.batch_size=8",
-            "stages.contrast.train.max_steps=5",  # more than an epoch
-            "stages.contrast.select.every=1",
-        ],
+        "settings": {
+            "encoder.model": str(tiny_bert),
+            "stages.contrast.momentum.queue": 20,  # no multiple of the batch
+            "stages.contrast.objectives.attention_mi.samples": 40,
+            "stages.contrast.train.batch_size": 8,
+            "stages.contrast.train.max_steps": 5,  # more than an epoch
+            "stages.contrast.select.every": 1,
+        },
     }
     train("micse-minilm", tmp_path / "whole", **options)
     original, steps = StageTrainer.compute_loss, iter(range(1, 100))
@@ -425,7 +424,7 @@ def test_a_run_records_its_data(tiny_bert: Path, pairs: Path, tmp_path: Path) ->
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage, toy_stage(pairs, max_steps=1))
     train(recipe, tmp_path / "model", seed=1)
     recorded = json.loads((tmp_path / "model" / "run" / "data.json").read_text())
-    one, two = (read_recipe(recipe, seed=seed)[0].stages for seed in (1, 2))
+    one, two = (read_recipe(recipe, seed=seed).stages for seed in (1, 2))
     (contrast, own), (other, _) = (
         [module.load_examples(stage, folder=None).digest for stage in stages]
         for stages in (one, two)
@@ -454,7 +453,7 @@ def test_rows_of_padding_are_there_where_an_objective_counts_them(
     for counted in (False, True):
         objective = {"kind": "attention_mi", "count_padding_queries": counted}
         stage = contrast_stage(texts, objectives=[{"kind": "info_nce"}, objective])
-        recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+        recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
         material = module.load_examples(recipe.stages[0], folder=None)
         build.build_module(recipe.stages[0], material, build_encoder(recipe.encoder))
     by_length, together = (named["tokens_per_pass"] for named in given)
@@ -484,7 +483,7 @@ def test_scores_come_from_the_model_or_from_a_frozen_copy(tiny_bert: Path, tmp_p
     texts = toy_text_file(tmp_path / "own.txt")
     for scores_from, follows in (("model", True), ("frozen", False)):
         stage = contrast_stage(texts, views=[{"kind": "add", "scores_from": scores_from}])
-        recipe, _ = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
+        recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage))
         encoder = build_encoder(recipe.encoder)
         material = module.load_examples(recipe.stages[0], folder=None)
         built = module.build_module(recipe.stages[0], material, encoder)
@@ -602,10 +601,15 @@ def test_an_adapter_is_the_merged_model(
     stage = toy_stage(pairs, learning_rate=0.01)
     stage["objectives"][0]["head"] = head
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
-    settings = ["encoder.freeze=embeddings", "encoder.adapter_rank=2", "encoder.pooling=cls"]
-    settings += ["encoder.normalize=true", "encoder.max_length=16"]
-    settings += [f"encoder.model={reserve('tiny', tiny_bert)}"]
-    train(recipe, tmp_path / "model", overrides=settings)
+    settings = {
+        "encoder.freeze": "embeddings",
+        "encoder.adapter_rank": 2,
+        "encoder.pooling": "cls",
+        "encoder.normalize": True,
+        "encoder.max_length": 16,
+        "encoder.model": reserve("tiny", tiny_bert),
+    }
+    train(recipe, tmp_path / "model", settings=settings)
     merged, adapted = tertium.load(tmp_path / "model"), tertium.load(tmp_path / "model" / "adapter")
     assert isinstance(adapted, PairScorer)
     np.testing.assert_allclose(adapted.score(PAIRS), merged.score(PAIRS), atol=1e-5)
@@ -624,8 +628,8 @@ def test_an_adapter_is_not_saved_for_a_base_that_only_this_machine_has(
     tiny_bert: Path, pairs: Path, tmp_path: Path
 ) -> None:
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, toy_stage(pairs))
-    settings = ["encoder.freeze=embeddings", "encoder.adapter_rank=2"]
+    settings = {"encoder.freeze": "embeddings", "encoder.adapter_rank": 2}
     with pytest.warns(TertiumWarning, match="No adapter is saved"):
-        train(recipe, tmp_path / "model", overrides=settings)
+        train(recipe, tmp_path / "model", settings=settings)
     assert not (tmp_path / "model" / "adapter").exists()
     assert isinstance(tertium.load(tmp_path / "model"), PairScorer)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tertium.errors import TertiumError
-from tertium.recipes.examples import load_examples
+from tertium.recipes.data import load_examples
 from tertium.recipes.files import RecipeError, read_recipe
 from tertium.recipes.schema import StageSpec
 from tests.recipes.toys import contrast_stage, toy_text_file
@@ -20,6 +20,6 @@ def test_a_translation_must_fit_its_original(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_set_translates_nothing() -> None:
-    wrong = ["stages.contrast.data.sources=[{name: wiki, translation_of: a.txt}]"]
+    wrong = {"stages.contrast.data.sources": [{"name": "wiki", "translation_of": "a.txt"}]}
     with pytest.raises(RecipeError, match="translation_of is for a file"):
-        read_recipe("simcse-minilm", overrides=wrong)
+        read_recipe("simcse-minilm", settings=wrong)

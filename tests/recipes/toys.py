@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from tertium.recipes.files import parse_settings
 from tests.training.toys import toy_examples, toy_texts
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sick")
@@ -154,8 +155,8 @@ def seed_of(command: list[str]) -> int:
     return int(command[command.index("--seed") + 1])
 
 
-def settings_of(command: list[str]) -> list[str]:
-    return [command[at + 1] for at, part in enumerate(command) if part == "--set"]
+def settings_of(command: list[str]) -> dict[str, Any]:
+    return parse_settings([command[at + 1] for at, part in enumerate(command) if part == "--set"])
 
 
 def toy_recipe(

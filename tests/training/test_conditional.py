@@ -10,8 +10,8 @@ from tertium.models import Encoder
 from tertium.models.triple_encoder import ConditionalModel
 from tertium.objectives import MSE, Consistency, Quadruplet
 from tertium.objectives.base import NonFiniteLossError
-from tertium.training.conditional import ConditionalModule, TripleCollator, TripleExamples
-from tertium.training.module import WeightedObjective
+from tertium.training.examples import TripleCollator, TripleExamples
+from tertium.training.module import ConditionalModule, WeightedObjective
 
 TEXTS = [("a b", "c", "d"), ("a b", "c", "e f g"), ("x", "y z", "a")]
 EXAMPLES = TripleExamples(TEXTS, [1.0, 0.25, 0.5], ((0, 1), (2,)))
@@ -35,20 +35,20 @@ def test_a_group_stays_together() -> None:
 
 
 def test_a_batch_has_labels_and_groups(module: ConditionalModule) -> None:
-    collate = TripleCollator(module.conditional.model)
+    collate = TripleCollator(module.conditional)
     batch = collate([EXAMPLES[0], EXAMPLES[1]])
     assert batch["labels"].tolist() == [1.0, 0.25, 0.5]
     assert batch["groups"].tolist() == [0, 0, 1]
-    sequences = len(module.conditional.model.reads.sequences)
+    sequences = len(module.conditional.reads.sequences)
     assert len(batch["input_ids"]) == 3 * sequences
     assert max(collate.lengths(EXAMPLES)) == batch["input_ids"].shape[1]
 
 
 def test_the_loss_is_the_sum_of_weighted_terms(module: ConditionalModule) -> None:
     module.eval()
-    batch = TripleCollator(module.conditional.model)([EXAMPLES[0], EXAMPLES[1]])
+    batch = TripleCollator(module.conditional)([EXAMPLES[0], EXAMPLES[1]])
     found = module(**batch)
-    scores = module.conditional.model(batch).score
+    scores = module.conditional(batch).score
     expected = 0.5 * (scores - batch["labels"]).square().mean()
     torch.testing.assert_close(found["mse"], expected)
     terms = [value for name, value in found.items() if name != "loss"]
@@ -62,11 +62,11 @@ def test_every_weight_is_saved_once_and_follows_the_mode(module: ConditionalModu
     assert any(name.startswith("head.") for name in names) or module.head.state_dict() == {}
     for mode in (True, False):
         module.train(mode)
-        assert module.conditional.model.training is module.encoder.model.training is mode
+        assert module.conditional.training is module.encoder.model.training is mode
 
 
 def test_a_term_that_is_not_finite_is_named(module: ConditionalModule) -> None:
-    batch = TripleCollator(module.conditional.model)([EXAMPLES[0]])
+    batch = TripleCollator(module.conditional)([EXAMPLES[0]])
     batch["labels"][0] = torch.nan
     with pytest.raises(NonFiniteLossError, match="'mse' is nan"):
         module(**batch)
@@ -77,10 +77,10 @@ def test_consistency_reads_every_triple_twice(module: ConditionalModule) -> None
         name: WeightedObjective(objective, 1.0) for name, objective in module.objectives.items()
     }
     twice = ConditionalModule(
-        module.conditional.model, {**objectives, "consistency": WeightedObjective(Consistency())}
+        module.conditional, {**objectives, "consistency": WeightedObjective(Consistency())}
     )
-    once = ConditionalModule(module.conditional.model, objectives)
-    batch = TripleCollator(module.conditional.model)([EXAMPLES[0], EXAMPLES[1]])
+    once = ConditionalModule(module.conditional, objectives)
+    batch = TripleCollator(module.conditional)([EXAMPLES[0], EXAMPLES[1]])
     twice.eval()
     calm, plain = twice(**batch), once(**batch)
     assert calm["consistency"] == 0

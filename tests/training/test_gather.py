@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
-from tertium.training.gather import gather_views
+from tertium.training.negatives import gather_views
 from tertium.types import Encoded, ViewPair
 from tests.training.processes import by_two
 from tests.training.toys import gathered

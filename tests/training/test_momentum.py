@@ -17,7 +17,7 @@ from tertium.objectives import InfoNCE, NTXent
 from tertium.objectives.attention_mi import AttentionMI
 from tertium.training import TrainingModule, train_stage
 from tertium.training.examples import Collator
-from tertium.training.momentum import MomentumQueue
+from tertium.training.negatives import MomentumQueue
 from tertium.training.stage import StageTrainer, last_checkpoint
 from tertium.types import Tokens
 from tests.training.processes import by_two

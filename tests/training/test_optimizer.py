@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tertium.training.optimizer import parameter_groups, parameter_settings
+from tertium.training.stage import parameter_groups, parameter_settings
 from tests.training.toys import toy_module
 
 SETTINGS = {"learning_rate": 1.0, "weight_decay": 0.1, "layer_decay": 0.5, "depth": 3}

@@ -10,7 +10,7 @@ from tertium.models.towers import join_towers, tower_encoders
 from tertium.models.twin import TwinModel
 from tertium.objectives import CrossTowerContrast, ModulusConstraint, TowerContrast
 from tertium.training import Schedule, train_stage
-from tertium.training.twins import encode_towers, toss
+from tertium.training.passes import encode_towers, toss
 from tertium.types import Crossing, Pooling, Tokens
 from tests.models.test_towers import TEXTS, loaded, other_weights
 from tests.training.processes import by_two

@@ -29,7 +29,7 @@ from tertium.objectives import (
 from tertium.training import Examples, Schedule, TrainingModule, train_stage
 from tertium.training.health import Measurement
 from tertium.training.module import WeightedObjective
-from tertium.training.momentum import MomentumQueue
+from tertium.training.negatives import MomentumQueue
 from tertium.training.stage import StageTrainer
 from tertium.training.vocabulary import read_vocabulary
 from tertium.views import VIEWS

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tertium.errors import TertiumError
 from tertium.views import Vocabulary
-from tertium.views.masking import NOT_MASKED, mask_tokens
+from tertium.views.noise import NOT_MASKED, mask_tokens
 from tests.views.toys import CONTENTS, MASK, SEEDS, SIZE, VOCABULARY, framed, generator, padded
 
 

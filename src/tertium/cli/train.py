@@ -51,10 +51,11 @@ def train(
 
     Example: tertium train sts-regression-minilm -o my-model
     """
-    from tertium.recipes.files import check_run, own_data, read_content
+    from tertium.recipes.files import check_run, own_data, parse_settings, read_content
 
     check_run(output, resume=resume)
-    read_content(recipe, overrides=set_)
+    settings = parse_settings(set_)
+    read_content(recipe, settings=settings)
     from tertium.evaluation.report import current_command
     from tertium.recipes.train import train as run
 
@@ -64,7 +65,7 @@ def train(
         data=data,
         resume=resume,
         seed=seed,
-        overrides=[*own_data(recipe, pairs=pairs, texts=texts), *set_],
+        settings={**own_data(recipe, pairs=pairs, texts=texts), **settings},
         command=current_command(),
         evaluate_after=evaluation,
         strict_data=strict_data,
@@ -133,7 +134,7 @@ def distil(
     Example: tertium distil tower-1 tower-2 --student default --texts sentences.txt -o one
     """
     from tertium.models.shares import member_weights
-    from tertium.recipes.files import check_run
+    from tertium.recipes.files import check_run, parse_settings
 
     check_run(output, resume=resume)
     member_weights(len(teachers), weight)
@@ -157,8 +158,8 @@ def distil(
         pooling=pooling,
         max_length=max_length,
         layers=kept,
-        settings={name: value for name, value in given.items() if value is not None},
-        overrides=set_,
+        schedule={name: value for name, value in given.items() if value is not None},
+        settings=parse_settings(set_),
         data=data,
         resume=resume,
         seed=seed,
@@ -188,6 +189,7 @@ def sweep(
 
     Example: tertium sweep sts-regression-minilm-losses -o sweeps/losses
     """
+    from tertium.recipes.files import parse_settings
     from tertium.recipes.sweep import run_sweep
 
     found = run_sweep(
@@ -197,7 +199,7 @@ def sweep(
         jobs=jobs,
         keep_models=keep_models,
         strict_data=strict_data,
-        overrides=settings,
+        settings=parse_settings(settings),
         say=note,
     )
     show(found.to_json(), str(found), as_json=as_json)
@@ -257,22 +259,20 @@ def recipes(
 
     Example: tertium recipes sts-regression-minilm
     """
-    import yaml
-
     from tertium.recipes.files import read_recipe, recipe_names
     from tertium.recipes.sweep import read_sweep, sweep_names
 
     if name is not None:
-        recipe, content = read_recipe(name)
+        recipe = read_recipe(name)
         show(
             recipe.model_dump(mode="json"),
             f"{recipe.summary}\n{recipe.source}\n",
-            yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
+            recipe.to_yaml(),
             "Change a setting with --set, for instance --set stages.0.train.epochs=2",
             as_json=as_json,
         )
         return
-    found = {known: read_recipe(known)[0] for known in recipe_names()}
+    found = {known: read_recipe(known) for known in recipe_names()}
     sweeps = {known: read_sweep(known).summary for known in sweep_names()}
     document = {
         "recipes": [

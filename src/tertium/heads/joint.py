@@ -57,10 +57,12 @@ class ConditionalHead(nn.Module, ABC):
 
     Attributes:
         kind: its name in recipes and saved models.
+        compares_vectors: it compares a vector of each sentence, by their cosine.
         width: the one length it reads, or None for any.
     """
 
     kind: ClassVar[str]
+    compares_vectors: ClassVar[bool] = False
     width: int | None = None
 
     def __init__(self, settings: dict[str, Any]) -> None:

@@ -29,6 +29,8 @@ class _VectorHead(ConditionalHead):
     cosine, which starts as the same.
     """
 
+    compares_vectors: ClassVar[bool] = True
+
     def __init__(self, settings: dict[str, Any], *, scale: Scale) -> None:
         super().__init__({**settings, "scale": scale})
         learned = scale == "learned"

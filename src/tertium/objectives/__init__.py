@@ -2,13 +2,17 @@
 
 from tertium.objectives.attention_mi import AttentionMI
 from tertium.objectives.base import Objective
-from tertium.objectives.consistency import Consistency
 from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, PositivesOnly
-from tertium.objectives.distillation import Distillation
 from tertium.objectives.masked_lm import MaskedLM
-from tertium.objectives.quadruplet import Quadruplet
-from tertium.objectives.ranking import CoSent
-from tertium.objectives.regression import L1, MSE, CrossEntropy, SmoothK2, TranslatedReLU
+from tertium.objectives.regression import (
+    L1,
+    MSE,
+    CrossEntropy,
+    Distillation,
+    SmoothK2,
+    TranslatedReLU,
+)
+from tertium.objectives.triples import Consistency, CoSent, Quadruplet
 from tertium.objectives.twin import CrossTowerContrast, ModulusConstraint, TowerContrast
 
 __all__ = [

@@ -1,7 +1,7 @@
 """miCSE's attention term: two views of a sentence should attend alike."""
 
 import warnings
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +16,7 @@ from tertium.functional.attention_mi import (
     valid_positions,
 )
 from tertium.objectives.base import Objective
-from tertium.types import Term, ViewPair
+from tertium.types import DataKind, Term, ViewPair
 
 __all__ = ["AttentionMI", "aligned_attention"]
 
@@ -35,6 +35,9 @@ class AttentionMI(Objective):
         count_padding_queries: let rows of padding count, as the authors' code does.
     """
 
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
+    pairs_rows: ClassVar[bool] = False
+
     def __init__(
         self,
         *,
@@ -51,7 +54,7 @@ class AttentionMI(Objective):
         self.pool = pool
         self.short_slices = short_slices
         self.scale = scale
-        self.count_padding_queries = count_padding_queries
+        self.counts_padding = count_padding_queries
 
     def attention_layers(self, depth: int) -> range:
         """The upper layers."""
@@ -62,7 +65,7 @@ class AttentionMI(Objective):
         first, second, mask = _compared(views)
         slices = attention_slices(first, pool=self.pool), attention_slices(second, pool=self.pool)
         with torch.no_grad():
-            valid = valid_positions(*slices, mask, count_padding_queries=self.count_padding_queries)
+            valid = valid_positions(*slices, mask, count_padding_queries=self.counts_padding)
             positions = sample_positions(
                 valid, samples=self.samples, short_slices=self.short_slices
             )

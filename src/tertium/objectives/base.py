@@ -1,15 +1,18 @@
-"""What every objective is."""
+"""What every objective is, and what it declares of the data and parts that it needs."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from tertium.errors import TertiumError
-from tertium.types import Crossing, Graded, Term, ViewPair
+from tertium.types import Crossing, DataKind, Graded, Term, ViewPair
 
-__all__ = ["NonFiniteLossError", "Objective", "Tempered", "TripleObjective", "reduce_terms"]
+__all__ = ["NonFiniteLossError", "Objective", "StagePart", "Tempered", "reduce_terms"]
+
+StagePart = Literal["other objectives", "views", "momentum", "projection: mlp", "tower"]
 
 
 class NonFiniteLossError(TertiumError):
@@ -19,26 +22,71 @@ class NonFiniteLossError(TertiumError):
 class Objective(nn.Module, ABC):
     """A loss made of named terms; it receives encoded views, never a model.
 
+    A recipe's stage is checked against what its objectives declare here, and the training module
+    gives them what they ask for.
+
     Attributes:
+        learns_from: the kinds of data it learns from.
         in_batch: other examples of the batch are its negatives, so that several processes must
             exchange their embeddings.
         two_encoders: the first view comes from an independent copy of the encoder.
-        two_towers: it looks at the towers of a twin, each for itself.
+        two_towers: it looks at the towers of a twin separately.
+        takes_queue: embeddings of earlier batches can be further negatives.
+        needs_head: ``pair`` for a head that scores two embeddings, ``language`` for one that
+            predicts tokens; it arrives as the argument ``head``.
+        classifies: its head has an output for each label.
+        needs_teacher: the second view is a teacher's vector.
+        needs_vectors: the conditional head must compare two vectors.
+        needs_groups: all conditions on the same sentences must be in one batch.
+        pairs_rows: row i of both views must be the same example, which excludes objectives with
+            an ``anchor_stride``.
+        auxiliary: it teaches nothing without another objective beside it.
+        excludes: parts of a stage that it cannot be combined with, and why.
+        passes: how often each triple is encoded, with different dropout every time.
         anchor_stride: only every so many-th example is needed as first view.
         crossing: the cross attention between two towers that it looks at, or None.
         mask_probability: share of tokens to hide in a further pass, or None for no such pass.
+        counts_padding: it looks at rows of padding, so that a batch is encoded in one pass.
+        threshold: errors below it are forgiven; at most half a step of the labels.
     """
 
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts", "triplets"})
     in_batch: ClassVar[bool] = False
     two_encoders: ClassVar[bool] = False
     two_towers: ClassVar[bool] = False
+    takes_queue: ClassVar[bool] = False
+    needs_head: ClassVar[Literal["none", "pair", "language"]] = "none"
+    classifies: ClassVar[bool] = False
+    needs_teacher: ClassVar[bool] = False
+    needs_vectors: ClassVar[bool] = False
+    needs_groups: ClassVar[bool] = False
+    pairs_rows: ClassVar[bool] = True
+    auxiliary: ClassVar[bool] = False
+    excludes: ClassVar[Mapping[StagePart, str]] = {}
+    passes: ClassVar[int] = 1
     anchor_stride: int = 1
     crossing: Crossing | None = None
     mask_probability: float | None = None
+    counts_padding: bool = False
+    threshold: float | None = None
+
+    @classmethod
+    def of_scores(cls, *, span: float, **settings: Any) -> "Objective":
+        """The objective for scores from 0 to 1; ``settings`` are on the scale of the labels.
+
+        Args:
+            span: from the lowest label to the highest.
+            settings: of the constructor.
+        """
+        return cls(**settings)
 
     @abstractmethod
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """Unreduced values and weight of each term."""
+
+    def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
+        """The same of triples that a conditional head has scored."""
+        raise TertiumError(f"{type(self).__name__} does not learn from conditional data.")
 
     def attention_layers(self, depth: int) -> range:
         """Layers whose attention it looks at, of ``depth`` in all; none by default."""
@@ -57,24 +105,6 @@ class Tempered(Objective):
         if not temperature > 0:
             raise TertiumError(f"temperature must be positive, got {temperature}.")
         self.temperature = temperature
-
-
-class TripleObjective(Objective):
-    """An objective for graded triples alone: two sentences, a condition and a label.
-
-    Attributes:
-        passes: how often each triple is read, with other dropout every time.
-    """
-
-    passes: ClassVar[int] = 1
-
-    def terms(self, views: ViewPair) -> dict[str, Term]:
-        """Views have no conditions."""
-        raise TertiumError(f"{type(self).__name__} learns only from conditional data.")
-
-    @abstractmethod
-    def judge(self, graded: Graded) -> dict[str, Term]:
-        """Unreduced values and weight of each term."""
 
 
 def reduce_terms(terms: dict[str, Term]) -> dict[str, Float[Tensor, ""]]:

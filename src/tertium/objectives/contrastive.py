@@ -5,7 +5,7 @@ from typing import ClassVar
 from tertium.errors import TertiumError
 from tertium.functional import contrastive_tension, cosine_pairs, info_nce, nt_xent
 from tertium.objectives.base import Objective, Tempered
-from tertium.types import Term, ViewPair
+from tertium.types import DataKind, Term, ViewPair
 
 __all__ = ["ContrastiveTension", "InfoNCE", "NTXent", "PositivesOnly"]
 
@@ -21,6 +21,7 @@ class InfoNCE(Tempered):
     """
 
     in_batch: ClassVar[bool] = True
+    takes_queue: ClassVar[bool] = True
 
     def __init__(self, *, temperature: float = 0.05, negative_weight: float = 0.0) -> None:
         super().__init__(temperature=temperature)
@@ -47,6 +48,7 @@ class NTXent(Tempered):
     """
 
     in_batch: ClassVar[bool] = True
+    takes_queue: ClassVar[bool] = True
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """The one term ``contrast``, a value per view."""
@@ -56,7 +58,7 @@ class NTXent(Tempered):
 
 
 class PositivesOnly(Tempered):
-    """The numerator of InfoNCE alone: miCSE's appendix asks what is left without negatives.
+    """Only the numerator of InfoNCE: miCSE's appendix asks what is left without negatives.
 
     Args:
         temperature: divides the cosines.
@@ -69,7 +71,7 @@ class PositivesOnly(Tempered):
 
 
 class ContrastiveTension(Objective):
-    """Two encoders agree on the same sentence alone: Carlsson et al., 2021.
+    """Two encoders agree on the same sentence only: Carlsson et al., 2021.
 
     The batch is cut into groups; the first sentence of a group, read by the other encoder, is
     the anchor, and the group's sentences are its candidates, itself first.
@@ -78,7 +80,9 @@ class ContrastiveTension(Objective):
         negatives: other sentences per anchor; the batch size is a multiple of one more.
     """
 
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
     two_encoders: ClassVar[bool] = True
+    pairs_rows: ClassVar[bool] = False
 
     def __init__(self, *, negatives: int = 7) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
 """The masked-language-model term that SimCSE and ADD add as an auxiliary."""
 
+from typing import ClassVar, Literal
+
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -16,7 +18,7 @@ def masked_lm(
 ) -> Float[Tensor, " m"]:
     """Cross-entropy of each hidden token: SimCSE (Gao et al., 2021), section 3, "MLM".
 
-    The language-model head runs on the hidden positions alone. A batch where chance hid nothing
+    The language-model head runs on the hidden positions only. A batch where chance hid nothing
     gives a single zero.
 
     Args:
@@ -37,6 +39,10 @@ class MaskedLM(Objective):
         head: hidden states to vocabulary scores.
         probability: share of tokens that are hidden.
     """
+
+    needs_head: ClassVar[Literal["none", "pair", "language"]] = "language"
+    pairs_rows: ClassVar[bool] = False
+    auxiliary: ClassVar[bool] = True
 
     def __init__(self, *, head: nn.Module, probability: float = 0.15) -> None:
         super().__init__()

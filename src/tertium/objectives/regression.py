@@ -1,25 +1,30 @@
-"""STS-Regression: graded labels with a dead zone, and the losses it is compared with."""
+"""Errors against a target: graded labels, with a dead zone or without, and teachers' vectors."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tertium.objectives.base import Objective
-from tertium.types import Graded, Term, ViewPair
+from tertium.errors import TertiumError, unknown_name
+from tertium.objectives.base import Objective, StagePart
+from tertium.types import DataKind, Graded, Term, ViewPair
 
 __all__ = [
     "L1",
     "MSE",
     "Clip",
     "CrossEntropy",
+    "Distillation",
     "SmoothK2",
     "TranslatedReLU",
     "absolute_error",
     "clip_to_range",
+    "embedding_error",
     "smooth_k2",
     "squared_error",
     "translated_relu",
@@ -72,7 +77,7 @@ def clip_to_range(
 ) -> Float[Tensor, " n"]:
     """Move predictions beyond the label range to its end, where no gradient passes.
 
-    STS-Regression, section 3; the authors' code does it at the low end alone.
+    STS-Regression, section 3; the authors' code does it at the low end only.
     """
     if clip is Clip.NONE:
         return predicted
@@ -90,6 +95,8 @@ class _Regression(Objective):
     """
 
     name: str
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"graded", "conditional"})
+    needs_head: ClassVar[Literal["none", "pair", "language"]] = "pair"
 
     def __init__(
         self, *, head: nn.Module, low: float, high: float, clip: Clip | str = Clip.BOTH
@@ -98,14 +105,25 @@ class _Regression(Objective):
         self.head = head
         self.low = low
         self.high = high
+        if clip not in set(Clip):
+            raise unknown_name("clip", clip, Clip)
         self.clip = Clip(clip)
+
+    @classmethod
+    def of_scores(cls, *, span: float, **settings: Any) -> Objective:
+        """The same without a head.
+
+        By default predictions beyond the range are not clipped: a fresh regressor starts at its
+        lower end, where clipping would stop half of the gradients.
+        """
+        return cls(head=nn.Identity(), low=0.0, high=1.0, **{"clip": Clip.NONE, **settings})
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """One term, named after the loss, a value per pair."""
         scores = self.head(views.first.embedding, views.second.embedding).squeeze(1)
         return self._terms(scores, views.targets)
 
-    def judge(self, graded: Graded) -> dict[str, Term]:
+    def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
         """The same of scores that are there already."""
         return self._terms(graded.compared.score, graded.labels)
 
@@ -167,8 +185,17 @@ class _DeadZone(_Regression):
         threshold: float = 0.25,
     ) -> None:
         super().__init__(head=head, low=low, high=high, clip=clip)
+        if not slope > 0:
+            raise TertiumError(f"slope must be positive, got {slope}.")
+        if not threshold >= 0:
+            raise TertiumError(f"threshold must not be negative, got {threshold}.")
         self.slope = slope
-        self.threshold = threshold
+        self.threshold: float = threshold
+
+    @classmethod
+    def of_scores(cls, *, span: float, threshold: float = 0.25, **settings: Any) -> Objective:
+        """The same; the threshold shrinks with the scale."""
+        return super().of_scores(span=span, threshold=threshold / span, **settings)
 
 
 class TranslatedReLU(_DeadZone):
@@ -204,6 +231,10 @@ class CrossEntropy(Objective):
         step: distance of two labels.
     """
 
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"graded"})
+    needs_head: ClassVar[Literal["none", "pair", "language"]] = "pair"
+    classifies: ClassVar[bool] = True
+
     def __init__(self, *, head: nn.Module, low: float, step: float) -> None:
         super().__init__()
         self.head = head
@@ -218,3 +249,30 @@ class CrossEntropy(Objective):
 
     def _classes(self, targets: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
         return torch.round((targets - self.low) / self.step).long()
+
+
+def embedding_error(
+    student: Float[Tensor, "n d"], teacher: Float[Tensor, "n d"]
+) -> Float[Tensor, " n"]:
+    """Mean squared difference of two embeddings, one value per text.
+
+    JTCSE-D (Zong et al., 2025, section IV) and EDFSE distil an ensemble into one encoder by it.
+    """
+    return (student - teacher).square().mean(dim=1)
+
+
+class Distillation(Objective):
+    """Mean squared error between the first view, the student's, and the second, the teacher's."""
+
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
+    needs_teacher: ClassVar[bool] = True
+    excludes: ClassVar[Mapping[StagePart, str]] = {
+        "other objectives": "it looks at one view of a text",
+        "views": "it looks at one view of a text",
+        "momentum": "it has no negatives",
+        "projection: mlp": "it moves the embedding itself",
+    }
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """The one term ``distil``, a value per text."""
+        return {"distil": Term(embedding_error(views.first.embedding, views.second.embedding))}

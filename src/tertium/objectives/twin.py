@@ -1,5 +1,6 @@
 """JTCSE's objectives: two towers learn from their own views and from each other."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float
@@ -8,8 +9,8 @@ from torch import Tensor
 from tertium.errors import TertiumError
 from tertium.functional import nt_xent
 from tertium.functional.modulus import modulus_constraint
-from tertium.objectives.base import Objective, Tempered
-from tertium.types import Branch, Crossing, Term, Towers, ViewPair
+from tertium.objectives.base import Objective, StagePart, Tempered
+from tertium.types import Branch, Crossing, DataKind, Term, Towers, ViewPair
 
 __all__ = ["CrossTowerContrast", "ModulusConstraint", "TowerContrast"]
 
@@ -17,7 +18,13 @@ __all__ = ["CrossTowerContrast", "ModulusConstraint", "TowerContrast"]
 class _TwinObjective(Objective):
     """An objective that looks at both towers of a twin."""
 
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
     two_towers: ClassVar[bool] = True
+    excludes: ClassVar[Mapping[StagePart, str]] = {
+        "projection: mlp": "it takes the towers' own states",
+        "momentum": "it takes the towers' own states",
+        "tower": "it trains both towers",
+    }
 
     def towers(self, views: ViewPair) -> Towers:
         """What the towers made of the batch."""

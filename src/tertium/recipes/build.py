@@ -1,34 +1,28 @@
 """From a checked recipe to the objects that train."""
 
+import warnings
 from functools import partial
 
-from tertium.data.labels import OrderedLabels
-from tertium.errors import TertiumError
-from tertium.heads import HEADS, PairHead, Projection
-from tertium.models import Encoder, load
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.heads import PairHead, Projection
+from tertium.heads.projection import WidthProjection
+from tertium.models import Encoder, Ensemble, load
+from tertium.models.conditional import model_shape
+from tertium.models.dense import append_linear
 from tertium.models.depth import keep_layers, spread
 from tertium.models.language_head import language_head
 from tertium.models.towers import join_towers, tower_encoders
+from tertium.models.triple_encoder import ConditionalModel
 from tertium.models.twin import TwinModel
-from tertium.objectives import OBJECTIVES, Objective
-from tertium.recipes.conditional import build_conditional
-from tertium.recipes.examples import StageData
-from tertium.recipes.schema import (
-    EncoderSpec,
-    MomentumSpec,
-    ObjectiveSpec,
-    StageSpec,
-    head_parameters,
-)
-from tertium.recipes.teachers import build_student
-from tertium.recipes.triples import TripleData
+from tertium.objectives import Objective
+from tertium.recipes.data import StageData
+from tertium.recipes.schema import EncoderSpec, ObjectiveSpec, PairHeadSpec, StageSpec
 from tertium.training import Schedule, TrainingModule
-from tertium.training.module import WeightedObjective
-from tertium.training.momentum import MomentumQueue
+from tertium.training.module import ConditionalModule, DistillationModule, WeightedObjective
+from tertium.training.negatives import MomentumQueue
 from tertium.training.vocabulary import read_vocabulary
-from tertium.views import VIEWS
 
-__all__ = ["build_encoder", "build_module", "build_schedule", "stage_encoder"]
+__all__ = ["build_encoder", "build_module", "build_schedule", "check_widths", "stage_encoder"]
 
 _TOKENS_PER_PASS = 1024  # benchmarks/train_contrastive.py
 
@@ -68,40 +62,8 @@ def stage_encoder(stage: StageSpec, encoder: Encoder) -> Encoder:
     return first if stage.tower == "first" else second
 
 
-def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> TrainingModule:
-    """Encoder, views, projection and objectives of one stage."""
-    together = build_schedule(stage).bucket or _counts_padding(stage)
-    tokens_per_pass = None if together else _TOKENS_PER_PASS
-    if isinstance(material, TripleData):
-        return build_conditional(stage, material, encoder)
-    if material.teacher is not None:
-        return build_student(stage, material.teacher, encoder, tokens_per_pass=tokens_per_pass)
-    seed = stage.train.seed
-    vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
-    views = [VIEWS[spec.kind](vocabulary, **spec.settings()) for spec in stage.views]
-    seen = tower_encoders(encoder)[0] if stage.joint else encoder  # tower I scores for both
-    scorer = seen.copy() if any(s.scores_from == "frozen" for s in stage.views) else seen
-    whole = any(s.settings().get("count_padding_queries", False) for s in stage.views)
-    together = build_schedule(stage).bucket or _counts_padding(stage)
-    return TrainingModule(
-        encoder,
-        {
-            spec.kind: WeightedObjective(
-                _objective(spec, material.labels, encoder, seed), spec.weight
-            )
-            for spec in stage.objectives
-        },
-        sides=material.examples.sides,
-        views=views,
-        projection=_projection(encoder, seed) if stage.projection == "mlp" else None,
-        momentum=None if stage.momentum is None else _momentum(stage.momentum, encoder),
-        attend=partial(scorer.attention, whole=whole),
-        tokens_per_pass=tokens_per_pass,
-    )
-
-
 def build_schedule(stage: StageSpec) -> Schedule:
-    """The training floor's schedule; only examples that never meet are bucketed by length."""
+    """How long and how fast; only examples that never meet are bucketed by length."""
     fields = stage.train.model_dump()
     apart = stage.data.kind in ("graded", "conditional") or stage.teacher is not None
     if fields["bucket"] is None:
@@ -110,14 +72,65 @@ def build_schedule(stage: StageSpec) -> Schedule:
     return Schedule(**fields, drop_last=not apart, evaluate_every=every)
 
 
-def _counts_padding(stage: StageSpec) -> bool:
-    """Whether an objective looks at rows of padding, which passes in groups leave out."""
-    free = [objective.settings() for objective in stage.objectives if not objective.graded]
-    return any(settings.get("count_padding_queries", False) for settings in free)
+def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> TrainingModule:
+    """Encoder, views, heads and objectives of one stage."""
+    objectives = {
+        spec.kind: WeightedObjective(_objective(spec, stage, material, encoder), spec.weight)
+        for spec in stage.objectives
+    }
+    if stage.head is not None:
+        head = stage.head.build(shape=model_shape(encoder), seed=stage.train.seed)
+        return ConditionalModule(ConditionalModel(encoder, head.to(encoder.device)), objectives)
+    # Passes in groups of like length leave out rows of padding.
+    whole = any(part.objective.counts_padding for part in objectives.values())
+    together = build_schedule(stage).bucket or whole
+    tokens_per_pass = None if together else _TOKENS_PER_PASS
+    if material.teacher is not None:
+        return DistillationModule(
+            encoder,
+            objectives,
+            to_teacher=_to_teacher(stage, material.teacher, encoder),
+            tokens_per_pass=tokens_per_pass,
+        )
+    vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
+    views = [spec.build(vocabulary=vocabulary) for spec in stage.views]
+    seen = tower_encoders(encoder)[0] if stage.joint else encoder  # tower I scores for both
+    scorer = seen.copy() if any(s.scores_from == "frozen" for s in stage.views) else seen
+    momentum = stage.momentum
+    return TrainingModule(
+        encoder,
+        objectives,
+        sides=material.examples.sides,
+        views=views,
+        projection=_projection(encoder, stage.train.seed) if stage.projection == "mlp" else None,
+        momentum=None
+        if momentum is None
+        else MomentumQueue(
+            encoder, size=momentum.queue, decay=momentum.decay, dropout=momentum.dropout
+        ),
+        attend=partial(scorer.attention, whole=any(view.counts_padding for view in views)),
+        tokens_per_pass=tokens_per_pass,
+    )
 
 
-def _momentum(spec: MomentumSpec, encoder: Encoder) -> MomentumQueue:
-    return MomentumQueue(encoder, size=spec.queue, decay=spec.decay, dropout=spec.dropout)
+def _objective(
+    spec: ObjectiveSpec, stage: StageSpec, material: StageData, encoder: Encoder
+) -> Objective:
+    """The objective, with a head and the labels' scale where it asks for them."""
+    labels, seed = material.labels, stage.train.seed
+    if labels is None:
+        needs_head = spec.declares.needs_head == "language"
+        return spec.build(head=language_head(encoder, seed=seed) if needs_head else None)
+    if stage.head is not None:
+        return spec.declares.of_scores(span=labels.high - labels.low, **spec.chosen())
+    head: PairHead = (spec.head or PairHeadSpec()).build(
+        dimension=encoder.dimension,
+        low=labels.low,
+        high=labels.high,
+        outputs=int(labels.classes([labels.high])[0]) + 1 if spec.declares.classifies else 1,
+        seed=seed,
+    )
+    return spec.build(head=head, low=labels.low, high=labels.high, step=labels.step)
 
 
 def _projection(encoder: Encoder, seed: int) -> Projection:
@@ -125,38 +138,36 @@ def _projection(encoder: Encoder, seed: int) -> Projection:
     return Projection(dimension=encoder.dimension, seed=seed, spread=spread).to(encoder.device)
 
 
-def _objective(
-    spec: ObjectiveSpec, labels: OrderedLabels | None, encoder: Encoder, seed: int
-) -> Objective:
-    if labels is not None:
-        return _graded(spec, labels, encoder, seed)
-    if spec.kind == "masked_lm":
-        return OBJECTIVES[spec.kind](head=language_head(encoder, seed=seed), **spec.settings())
-    return OBJECTIVES[spec.kind](**spec.settings())
+def _to_teacher(stage: StageSpec, teacher: Ensemble, encoder: Encoder) -> WidthProjection | None:
+    """From the student's width to the teacher's, in training only; a dense one joins the model."""
+    if teacher.dimension == encoder.dimension:
+        return None
+    between = WidthProjection(
+        dimension=encoder.dimension, outputs=teacher.dimension, seed=stage.train.seed
+    ).to(encoder.device)
+    if stage.projection == "dense":
+        append_linear(encoder, between.dense)
+        return None
+    return between
 
 
-def _graded(spec: ObjectiveSpec, labels: OrderedLabels, encoder: Encoder, seed: int) -> Objective:
-    head = _head(spec, labels, encoder.dimension, seed)
-    if spec.kind == "cross_entropy":
-        return OBJECTIVES[spec.kind](head=head, low=labels.low, step=labels.step)
-    settings = {
-        name: value
-        for name, value in (("slope", spec.slope), ("threshold", spec.threshold))
-        if value is not None
-    }
-    return OBJECTIVES[spec.kind](
-        head=head, low=labels.low, high=labels.high, clip=spec.clip, **settings
-    )
-
-
-def _head(spec: ObjectiveSpec, labels: OrderedLabels, dimension: int, seed: int) -> PairHead:
-    outputs = int(labels.classes([labels.high])[0]) + 1 if spec.kind == "cross_entropy" else 1
-    from_stage = {
-        "dimension": dimension,
-        "low": labels.low,
-        "high": labels.high,
-        "outputs": outputs,
-        "seed": seed,
-    }
-    taken = {name: x for name, x in from_stage.items() if name in head_parameters(spec.head)}
-    return HEADS[spec.head](**taken, **spec.head_settings())
+def check_widths(stage: StageSpec, teacher: Ensemble, student: Encoder) -> None:
+    """Raise where teacher and student cannot be compared, say so where a layer helps them."""
+    if teacher.dimension == student.dimension:
+        return
+    widths = f"The teacher's vectors have width {teacher.dimension}, the student's "
+    widths += f"{student.dimension}"
+    if stage.projection == "none":
+        raise TertiumError(
+            f"{widths}. Set stages.{stage.name}.projection to linear (in training only) or dense "
+            "(kept in the model)."
+        )
+    if stage.projection == "dense" and student.normalizes:
+        raise TertiumError(f"{widths}: a dense projection needs encoder.normalize: false.")
+    if stage.projection == "linear":
+        warnings.warn(
+            f"{widths}: a linear layer between them is trained and left out of the model. To keep "
+            "it, and the teacher's width, choose the projection dense.",
+            TertiumWarning,
+            stacklevel=2,
+        )

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from tertium.evaluation import Report
 from tertium.files import atomic_path
-from tertium.recipes.amounts import Amount
+from tertium.recipes.data import Amount
 from tertium.recipes.schema import Recipe
 
 __all__ = ["write_card"]
@@ -17,7 +16,6 @@ __all__ = ["write_card"]
 def write_card(
     folder: Path,
     recipe: Recipe,
-    content: dict[str, Any],
     report: Report | None,
     *,
     seconds: float,
@@ -31,7 +29,6 @@ def write_card(
     Args:
         folder: the model.
         recipe: as it was checked.
-        content: the recipe's plain values.
         report: of the evaluation at the end, if there was one.
         seconds: wall time of training.
         command: that made the model.
@@ -81,7 +78,7 @@ def write_card(
         f"Made by `{command or 'tertium train'}` in {seconds / 60:.1f} minutes.",
         "",
         "```yaml",
-        yaml.safe_dump(content, sort_keys=False, allow_unicode=True).strip(),
+        recipe.to_yaml().strip(),
         "```",
         "",
     ]
@@ -97,7 +94,7 @@ def _use(recipe: Recipe) -> list[str]:
             'model.score([("one text", "another", "in this respect")])',
             "```",
             "",
-            "The encoder alone is in the folder `encoder`.",
+            "The encoder by itself is in the folder `encoder`.",
         ]
     return [
         'model.score([("one text", "another")])',

@@ -1,8 +1,7 @@
 """Distil any models into any model: a recipe with the names filled in."""
 
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ def distil(
     pooling: Pooling | str | None = None,
     max_length: int | None = None,
     layers: int | Sequence[int] | None = None,
-    settings: dict[str, Any] | None = None,
-    overrides: Sequence[str] = (),
+    schedule: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Trained:
     """Train ``student`` to give the embeddings of ``teachers``, on texts without labels.
@@ -42,9 +41,9 @@ def distil(
         pooling: of the student (default: its own).
         max_length: tokens of a text that the student reads, in training and afterwards.
         layers: so many of the student's layers, or those with these numbers from 1 on, are kept.
-        settings: changes to the recipe's ``train``, such as ``{"epochs": 3}``.
-        overrides: any further ``a.b=c`` settings of the recipe ``distil-minilm``.
-        options: as for :func:`tertium.recipes.train.train`: ``data``, ``resume``, ``seed``,
+        schedule: changes to the recipe's ``train``, such as ``{"epochs": 3}``.
+        settings: any further settings of the recipe ``distil-minilm`` by their place.
+        options: as for :func:`tertium.train`: ``data``, ``resume``, ``seed``,
             ``command``, ``evaluate_after``, ``progress``.
     """
     names = [os.fspath(teacher) for teacher in teachers]
@@ -53,13 +52,12 @@ def distil(
         "summary": f"{' + '.join(names)} distilled into {os.fspath(student)}",
         "source": "Mean squared error between embeddings.",
         "encoder.model": os.fspath(student),
-        "encoder.pooling": pooling,
+        "encoder.pooling": None if pooling is None else str(pooling),
         "encoder.max_length": max_length,
-        "encoder.layers": layers,
+        "encoder.layers": list(layers) if isinstance(layers, Sequence) else layers,
         f"{stage}.data.sources": [{"file": str(texts)}],
         f"{stage}.teacher": {"models": names, "weight": weight},
         f"{stage}.projection": "dense" if keep_projection else "linear",
-        **{f"{stage}.train.{name}": value for name, value in (settings or {}).items()},
+        **{f"{stage}.train.{name}": value for name, value in (schedule or {}).items()},
     }
-    given = [f"{place}={json.dumps(value, ensure_ascii=False)}" for place, value in values.items()]
-    return train(_RECIPE, output, overrides=[*given, *overrides], **options)
+    return train(_RECIPE, output, settings={**values, **(settings or {})}, **options)

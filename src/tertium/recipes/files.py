@@ -1,10 +1,11 @@
-"""Recipe files: found by name, extended, overridden, and checked as a whole."""
+"""Recipe files: found by name, extended, changed by settings, and checked as a whole."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 from pydantic import ValidationError
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
     from tertium.recipes.schema import Recipe
 
 __all__ = [
+    "CONFIGS",
     "RUN",
     "RecipeError",
+    "RecipeSource",
+    "called",
     "check_run",
     "leads",
     "own_data",
+    "parse_settings",
     "read_content",
     "read_recipe",
     "read_yaml",
@@ -27,8 +32,9 @@ __all__ = [
     "resolve_recipe",
 ]
 
+RecipeSource: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Recipe"
+CONFIGS = Path(__file__).with_name("configs")
 RUN = Path("run", "recipe.yaml")  # what a run in a model's folder is known by
-_FOLDER = Path(__file__).parent
 _NO_YAML = (yaml.YAMLError, ValueError, TypeError, RecursionError)  # of a date, a key, nesting
 
 
@@ -38,11 +44,7 @@ class RecipeError(TertiumError):
 
 def recipe_names() -> list[str]:
     """Names of the training recipes that come with tertium."""
-    return sorted(
-        path.stem
-        for path in _FOLDER.glob("*.yaml")
-        if not path.stem.startswith(("eval-", "sweep-"))
-    )
+    return sorted(_shipped())
 
 
 def check_run(output: Path, *, resume: bool) -> None:
@@ -58,58 +60,85 @@ def leads() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def own_data(name: str, *, pairs: Path | None = None, texts: Path | None = None) -> list[str]:
-    """Overrides that put a user's files in the place of a recipe's data.
+def own_data(
+    recipe: RecipeSource, *, pairs: Path | None = None, texts: Path | None = None
+) -> dict[str, Any]:
+    """Settings that put a user's files in the place of a recipe's data.
 
     Args:
-        name: of the recipe.
+        recipe: as for :func:`read_recipe`.
         pairs: replaces the sources of its last stage on graded pairs or triples.
         texts: replaces the data, limits included, of every stage on single texts.
     """
     if pairs is None and texts is None:
-        return []
+        return {}
     if pairs is not None and texts is not None:
         raise TertiumError("Give either a file of pairs or --texts, not both.")
-    kinds = [stage.data.kind for stage in read_recipe(name)[0].stages]
+    kinds = [stage.data.kind for stage in read_recipe(recipe).stages]
     if texts is not None:
-        data = f"{{kind: texts, sources: [{{file: {str(texts)!r}}}]}}"
-        found = [f"stages.{at}.data={data}" for at, kind in enumerate(kinds) if kind == "texts"]
+        data = {"kind": "texts", "sources": [{"file": str(texts)}]}
+        found = {f"stages.{at}.data": data for at, kind in enumerate(kinds) if kind == "texts"}
         if not found:
             raise TertiumError(
-                f"The recipe '{name}' does not learn from single texts: --texts replaces nothing."
+                f"The recipe '{called(recipe)}' does not learn from single texts: --texts "
+                "replaces nothing."
             )
         return found
     labelled = [at for at, kind in enumerate(kinds) if kind in ("graded", "conditional")]
     if not labelled:
         raise TertiumError(
-            f"The recipe '{name}' does not learn from graded pairs. For a file of texts, "
-            "say --texts FILE."
+            f"The recipe '{called(recipe)}' does not learn from graded pairs. For a file of "
+            "texts, say --texts FILE."
         )
-    return [f"stages.{labelled[-1]}.data.sources=[{{file: {str(pairs)!r}}}]"]
+    return {f"stages.{labelled[-1]}.data.sources": [{"file": str(pairs)}]}
+
+
+def parse_settings(given: Sequence[str]) -> dict[str, Any]:
+    """``a.b=value`` texts, as ``--set`` and sweeps have them, as places and values.
+
+    >>> parse_settings(["stages.0.train.epochs=2", "encoder.pooling=cls"])
+    {'stages.0.train.epochs': 2, 'encoder.pooling': 'cls'}
+    """
+    settings: dict[str, Any] = {}
+    for text in given:
+        place, equals, value = text.partition("=")
+        if not equals or not place:
+            raise RecipeError(f"--set {text}: write it as a.b=value.")
+        settings.pop(place, None)  # the order in which they are applied is that of the last
+        try:
+            settings[place] = yaml.safe_load(value)
+        except _NO_YAML as error:
+            raise RecipeError(f"--set {text}: the value is not YAML.") from error
+    return settings
 
 
 def read_recipe(
-    name: str, *, overrides: Sequence[str] = (), seed: int | None = None
-) -> "tuple[Recipe, dict[str, Any]]":
-    """A checked recipe and the plain values it came from.
+    recipe: RecipeSource,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+) -> "Recipe":
+    """A checked recipe.
 
     Args:
-        name: a recipe that comes with tertium, or a path to a YAML file.
-        overrides: ``a.b=c`` settings; a stage is named by its name or number.
+        recipe: the name of one that comes with tertium, a YAML file, a dictionary, or a recipe.
+        settings: values by their place, such as ``{"stages.0.train.epochs": 2}``; a stage is
+            named by its name or number.
         seed: replaces the seed of every stage; tower II of a twin has the next one.
     """
-    content = read_content(name, overrides=overrides)
+    content = read_content(recipe, settings=settings)
     if seed is not None:
         stages = content.get("stages")
         for stage in stages if isinstance(stages, list) else []:
-            settings = stage.get("train") or {} if isinstance(stage, dict) else None
-            if isinstance(settings, dict):  # the check below says what else is wrong
+            train = stage.get("train") or {} if isinstance(stage, dict) else None
+            if isinstance(train, dict):  # the check below says what else is wrong
                 own = seed + (stage.get("tower") == "second")  # or both towers would be one
-                stage["train"] = {**settings, "seed": own}
+                stage["train"] = {**train, "seed": own}
     from tertium.recipes.schema import Recipe
 
+    name = called(recipe)
     try:
-        return Recipe.model_validate(content), content
+        return Recipe.model_validate(content)
     except UnicodeEncodeError as error:
         raise RecipeError(f"The recipe '{name}' names a setting that is not text.") from error
     except ValidationError as error:
@@ -119,24 +148,36 @@ def read_recipe(
         raise RecipeError(f"The recipe '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error
 
 
-def read_content(name: str, *, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The plain values of a recipe with its overrides, not yet checked as a whole."""
-    content = _load(resolve_recipe(name))
-    for override in overrides:
-        _override(content, override)
+def read_content(
+    recipe: RecipeSource, *, settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The plain values of a recipe with its settings, not yet checked as a whole."""
+    if isinstance(recipe, Mapping):
+        content = _extended(deepcopy(dict(recipe)), "the dictionary")
+    elif isinstance(recipe, str | os.PathLike):
+        content = _load(os.fspath(recipe))
+    else:
+        content = recipe.to_dict()
+    for place, value in (settings or {}).items():
+        _put(content, place, deepcopy(value))
     return content
 
 
-def resolve_recipe(name: str) -> Path:
-    """The file of a recipe name or path."""
-    path = Path(name)
+def resolve_recipe(name: str) -> tuple[Path | None, str]:
+    """The file of a recipe, None for one that ships, and its name there.
+
+    One of several recipes in a file is ``FILE.yaml:NAME``.
+    """
+    file, colon, variant = name.rpartition(":")
+    inside = bool(colon) and Path(file).suffix in (".yaml", ".yml")
+    path = Path(file if inside else name)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise RecipeError(f"{path}: no such recipe file.")
-        return path
-    if name not in recipe_names():
+        return path, variant if inside else path.stem
+    if name not in _shipped():
         raise unknown_name("recipe", name, recipe_names(), remedy="Run: tertium recipes")
-    return _FOLDER / f"{name}.yaml"
+    return None, name
 
 
 def read_yaml(path: Path) -> Any:
@@ -150,19 +191,55 @@ def read_yaml(path: Path) -> Any:
         raise RecipeError(f"{path}{place} is not YAML: {reason}.") from error
 
 
-def _load(path: Path, *, below: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The file's values on top of those it extends."""
-    if path in below:
-        raise RecipeError(f"{path} extends itself: {' -> '.join(p.stem for p in (*below, path))}.")
-    content = read_yaml(path)
+def called(recipe: RecipeSource) -> str:
+    """What a message calls a recipe: its name, file or summary."""
+    if isinstance(recipe, str | os.PathLike):
+        return os.fspath(recipe)
+    summary = recipe.get("summary") if isinstance(recipe, Mapping) else recipe.summary
+    return str(summary or "without a summary")
+
+
+@cache
+def _shipped() -> dict[str, dict[str, Any]]:
+    """The recipes that come with tertium, as their files have them."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted((CONFIGS / "recipes").glob("*.yaml")):
+        content = yaml.load(path.read_text("utf-8"), Loader=loader)
+        found |= _family(content, path)
+    return found
+
+
+def _family(content: Any, path: Path) -> dict[str, dict[str, Any]]:
+    """The recipes of a file: one by the file's name, or its ``variants`` of common values."""
     if not isinstance(content, dict):
         raise RecipeError(f"{path} holds no recipe: a mapping with stages is needed.")
-    parent = content.get("extends")
+    common = {key: value for key, value in content.items() if key != "variants"}
+    if "variants" not in content:
+        return {path.stem: common}
+    variants = content["variants"]
+    if not isinstance(variants, dict) or not variants:
+        raise RecipeError(f"{path}: variants are recipes by their names.")
+    return {str(name): _merge(common, own or {}) for name, own in variants.items()}
+
+
+def _load(name: str, *, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A recipe's values on top of those it extends."""
+    path, inside = resolve_recipe(name)
+    known = _shipped() if path is None else _family(read_yaml(path), path)
+    if inside not in known:
+        raise unknown_name(f"recipe in {path}", inside, known, remedy=f"Name it: {path}:NAME")
+    return _extended(deepcopy(known[inside]), name, below=below)
+
+
+def _extended(content: dict[str, Any], name: str, *, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    if name in below:
+        chain = " -> ".join(Path(part).stem for part in (*below, name))
+        raise RecipeError(f"{name} extends itself: {chain}.")
+    parent = content.pop("extends", None)
     if parent is None:
         return content
-    merged: dict[str, Any] = _merge(
-        _load(resolve_recipe(str(parent)), below=(*below, path)), content
-    )
+    merged: dict[str, Any] = _merge(_load(str(parent), below=(*below, name)), content)
     return merged
 
 
@@ -193,44 +270,35 @@ def _are_named(stages: Any) -> bool:
     )
 
 
-def _override(content: dict[str, Any], override: str) -> None:
-    path, equals, text = override.partition("=")
-    if not equals or not path:
-        raise RecipeError(f"--set {override}: write it as a.b=value.")
-    *parents, last = path.split(".")
-    place: Any = content
+def _put(content: dict[str, Any], place: str, value: Any) -> None:
+    """Set the value at a dotted place; mappings on the way are made where they are missing."""
+    *parents, last = place.split(".")
+    inner: Any = content
     for part in parents:
-        place = _step(place, part, override)
-    try:
-        value = yaml.safe_load(text)
-    except _NO_YAML as error:
-        raise RecipeError(f"--set {override}: the value is not YAML.") from error
-    if isinstance(place, list):
-        place[_index(place, last, override)] = value
-    elif isinstance(place, dict):
-        place[last] = value
+        if isinstance(inner, list):
+            inner = inner[_index(inner, part, place)]
+        elif isinstance(inner, dict):
+            if inner.get(part) is None:
+                inner[part] = {}
+            inner = inner[part]
+        else:
+            raise RecipeError(f"--set {place}: '{part}' leads nowhere.")
+    if isinstance(inner, list):
+        inner[_index(inner, last, place)] = value
+    elif isinstance(inner, dict):
+        inner[last] = value
     else:
-        raise RecipeError(f"--set {override}: '{last}' leads nowhere.")
+        raise RecipeError(f"--set {place}: '{last}' leads nowhere.")
 
 
-def _step(place: Any, part: str, override: str) -> Any:
-    if isinstance(place, list):
-        return place[_index(place, part, override)]
-    if not isinstance(place, dict):
-        raise RecipeError(f"--set {override}: '{part}' leads nowhere.")
-    if place.get(part) is None:
-        place[part] = {}
-    return place[part]
-
-
-def _index(items: list[Any], part: str, override: str) -> int:
+def _index(items: list[Any], part: str, place: str) -> int:
     names = [item.get("name", item.get("kind")) for item in items if isinstance(item, dict)]
     if part in names:
         return names.index(part)
     if part.isdigit() and int(part) < len(items):
         return int(part)
     known = ", ".join([*map(str, range(len(items))), *filter(None, names)])
-    raise RecipeError(f"--set {override}: no '{part}' here; there are {known}.")
+    raise RecipeError(f"--set {place}: no '{part}' here; there are {known}.")
 
 
 def _where(location: tuple[int | str, ...], content: Any) -> str:

@@ -14,7 +14,7 @@ from tertium.data import benchmarks
 from tertium.errors import TertiumError
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
-from tertium.recipes.examples import load_examples
+from tertium.recipes.data import load_examples
 from tertium.recipes.files import RUN, read_recipe
 from tertium.recipes.sweep import Sweep, Variant, run_all
 
@@ -79,7 +79,7 @@ def run_low_shot(
     """Train every recipe on every number of sentences with every seed, and tabulate.
 
     A seed draws its own sentences by their hashes, the same for all recipes, a smaller number
-    within a larger one. Finished runs are skipped, so a killed call goes on where it was.
+    within a larger one. Finished runs are skipped, so a killed call resumes where it was.
 
     Args:
         recipes: recipes whose first stage learns from texts.
@@ -123,7 +123,7 @@ def run_low_shot(
 
 def _check(recipes: Sequence[str], sizes: Sequence[int]) -> None:
     for recipe in recipes:
-        stage, *more = read_recipe(recipe)[0].stages
+        stage, *more = read_recipe(recipe).stages
         if more:
             raise TertiumError(
                 f"{recipe} has {1 + len(more)} stages: sizes and steps are compared for one."
@@ -144,7 +144,7 @@ def _check_sentences(recipes: Sequence[str], most: int, data: Path | None) -> No
     folder = benchmarks.find_folder(data)
     counted: dict[object, int] = {}
     for recipe in recipes:
-        stage = read_recipe(recipe, overrides=[f"stages.0.data.limit={most}"])[0].stages[0]
+        stage = read_recipe(recipe, settings={"stages.0.data.limit": most}).stages[0]
         sources = stage.data.sources
         if sources not in counted:
             found = load_examples(stage, folder=folder)
@@ -177,13 +177,13 @@ def _name(recipe: str, size: int) -> str:
 
 
 def _variant(recipe: str, size: int, steps: int) -> Variant:
-    settings = (
-        f"stages.0.data.limit={size}",
-        "stages.0.data.subset=by-seed",
-        f"stages.0.train.max_steps={steps}",
-        f"stages.0.select.every={max(steps // 5, 1)}",
-    )
-    return Variant(name=_name(recipe, size), recipe=recipe, set=settings)
+    settings = {
+        "stages.0.data.limit": size,
+        "stages.0.data.subset": "by-seed",
+        "stages.0.train.max_steps": steps,
+        "stages.0.select.every": max(steps // 5, 1),
+    }
+    return Variant(name=_name(recipe, size), recipe=recipe, settings=settings)
 
 
 def _digest(folder: Path) -> str:

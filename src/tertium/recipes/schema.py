@@ -2,9 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import torch
+import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -19,20 +21,22 @@ from torch import nn
 from tertium.data.benchmarks import DATASETS
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, unknown_name
-from tertium.heads import CONDITIONAL_HEADS, HEADS, ModelShape
-from tertium.objectives import OBJECTIVES
-from tertium.objectives.base import TripleObjective
-from tertium.types import Pooling
-from tertium.views import VIEWS, Vocabulary
+from tertium.heads import CONDITIONAL_HEADS, HEADS, ConditionalHead, ModelShape, PairHead
+from tertium.objectives import OBJECTIVES, Objective
+from tertium.objectives.base import StagePart
+from tertium.types import DataKind, Pooling
+from tertium.views import VIEWS, View, Vocabulary
 
 __all__ = [
+    "ConditionalHeadSpec",
     "DataSpec",
     "EncoderSpec",
     "FoldSpec",
-    "HeadSpec",
     "LabelSpec",
     "MomentumSpec",
     "ObjectiveSpec",
+    "PairHeadSpec",
+    "PartSpec",
     "Recipe",
     "SelectSpec",
     "SourceSpec",
@@ -40,7 +44,6 @@ __all__ = [
     "TeacherSpec",
     "TrainSpec",
     "ViewSpec",
-    "head_parameters",
 ]
 
 
@@ -61,26 +64,28 @@ Scheduler = Literal[
 Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
-def _settings(kind: str) -> dict[str, Any]:
-    """What an objective can be told, with the defaults."""
-    parameters = inspect.signature(OBJECTIVES[kind]).parameters
-    return {name: parameter.default for name, parameter in parameters.items()}
-
-
-# Objectives that compare a head's score with graded labels.
-_GRADED = frozenset(kind for kind in OBJECTIVES if "low" in _settings(kind))
-# A vocabulary to try a view's settings with, before there is a model.
-_VOCABULARY = {
+_LEARNS_FROM: dict[DataKind, str] = {
+    "graded": "graded pairs",
+    "texts": "texts",
+    "triplets": "triplets",
+    "conditional": "conditional data",
+}
+# What the model, the labels and the stage give to a part that asks for it by these names; all its
+# other arguments are settings. The values stand in for the real ones when settings are checked.
+_STAND_INS: dict[str, Any] = {
+    "dimension": 1,
+    "head": nn.Identity(),
+    "high": 1.0,
+    "low": 0.0,
+    "outputs": 1,
+    "seed": 0,
+    "shape": ModelShape(dimension=1, embedding=1, heads=1, depth=1),
+    "step": 1.0,
     "vocabulary": Vocabulary(
         size=1, padding=0, mask=0, boundaries=(), characters=torch.ones(1, dtype=torch.long)
-    )
+    ),
 }
-
-
-# What the model, the labels and the stage give a head that takes it; all else are its own settings.
-_FROM_STAGE = {"dimension": 1, "low": 0.0, "high": 1.0, "outputs": 1, "seed": 0}
-# What a model will tell a conditional head, to try its settings with.
-_SHAPE = {"shape": ModelShape(dimension=1, embedding=1, heads=1, depth=1), "seed": 0}
+T = TypeVar("T")
 
 
 class _Spec(BaseModel):
@@ -101,7 +106,7 @@ class EncoderSpec(_Spec):
     adapter_rank: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
-    def _adapters_leave_embeddings(self) -> "EncoderSpec":
+    def _adapters_leave_embeddings(self) -> Self:
         if self.adapter_rank is not None and self.freeze != "embeddings":
             raise ValueError("adapter_rank needs freeze: embeddings")
         if self.adapter_rank is not None and self.layers is not None:
@@ -124,7 +129,7 @@ class SourceSpec(_Spec):
     translation_of: str | None = None  # a file whose rows the rows of this one translate
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> "SourceSpec":
+    def _one_of_both(self) -> Self:
         if (self.name is None) == (self.file is None):
             raise ValueError("give either name (a benchmark set) or file")
         if self.translation_of is not None and self.file is None:
@@ -156,7 +161,7 @@ class LabelSpec(_Spec):
         return OrderedLabels(self.low, self.high, self.step)
 
     @model_validator(mode="after")
-    def _builds(self) -> "LabelSpec":
+    def _builds(self) -> Self:
         try:
             self.build()
         except TertiumError as error:
@@ -171,7 +176,7 @@ class FoldSpec(_Spec):
     held_out: int = Field(0, ge=0)
 
     @model_validator(mode="after")
-    def _exists(self) -> "FoldSpec":
+    def _exists(self) -> Self:
         if self.held_out >= self.count:
             raise ValueError(f"held_out counts from 0 to {self.count - 1}")
         return self
@@ -180,7 +185,7 @@ class FoldSpec(_Spec):
 class DataSpec(_Spec):
     """What to train on: graded pairs, single texts, triplets, or pairs under a condition."""
 
-    kind: Literal["graded", "texts", "triplets", "conditional"] = "graded"
+    kind: DataKind = "graded"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
     labels: LabelSpec | None = None
     limit: int | None = Field(None, ge=2)
@@ -189,7 +194,7 @@ class DataSpec(_Spec):
     folds: FoldSpec | None = None
 
     @model_validator(mode="after")
-    def _labels_where_graded(self) -> "DataSpec":
+    def _labels_where_graded(self) -> Self:
         labelled = self.kind in ("graded", "conditional")
         if (self.labels is not None) != labelled:
             raise ValueError(
@@ -204,102 +209,181 @@ class DataSpec(_Spec):
         return self
 
 
-class ViewSpec(BaseModel):
-    """One step from a sentence to its second view, with the view's own settings."""
+class PartSpec(BaseModel, Generic[T]):
+    """A view, a head or an objective: its kind, and whatever settings its constructor takes.
+
+    A kind without settings may be written as a plain name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
+    what: ClassVar[str]
+    registry: ClassVar[Mapping[str, Callable[..., Any]]]
+
     kind: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if self.kind not in self.registry:
+            raise ValueError(str(unknown_name(self.what, self.kind, self.registry)))
+        self.example()
+        return self
+
+    @property
+    def makes(self) -> Callable[..., T]:
+        """The class behind the kind."""
+        return self.registry[self.kind]
+
+    def takes(self, name: str) -> bool:
+        """Whether the constructor has an argument of that name."""
+        return _takes(self.makes, name)
+
+    def settings(self) -> dict[str, Any]:
+        """All settings, checked, with the constructor's defaults."""
+        checked = self._checked()
+        return {name: getattr(checked, name) for name in type(checked).model_fields}
+
+    def chosen(self) -> dict[str, Any]:
+        """The settings that the recipe states, checked."""
+        checked = self._checked()
+        return {name: getattr(checked, name) for name in checked.model_fields_set}
+
+    def build(self, **given: Any) -> T:
+        """The part itself; of what is ``given`` it gets what its constructor takes."""
+        taken = {name: value for name, value in given.items() if self.takes(name)}
+        return self.makes(**taken, **self.chosen())
+
+    def example(self) -> T:
+        """One without a model: raises if a setting is wrong."""
+        try:
+            return self.build(**_STAND_INS)
+        except TertiumError as error:
+            raise ValueError(f"{self.kind}: {error}") from error
+
+    def _stated(self) -> dict[str, Any]:
+        """What the recipe says of the constructor's arguments."""
+        return self.model_extra or {}
+
+    def _checked(self) -> BaseModel:
+        try:
+            return _settings_model(self.makes)(**self._stated())
+        except ValidationError as error:
+            wrong = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+            raise ValueError(f"{self.kind}: {'; '.join(wrong)}") from error
+
+
+@cache
+def _settings_model(makes: Callable[..., Any]) -> type[BaseModel]:
+    """The settings that a constructor takes, as a model that checks them."""
+    fields: dict[str, Any] = {
+        name: (
+            Number if p.annotation is float else p.annotation,
+            ... if p.default is p.empty else p.default,
+        )
+        for name, p in inspect.signature(makes).parameters.items()
+        if name not in _STAND_INS and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
+    return create_model("settings", __config__=ConfigDict(extra="forbid"), **fields)
+
+
+class ViewSpec(PartSpec[View]):
+    """One step from a sentence to its second view."""
+
+    what: ClassVar[str] = "view"
+    registry: ClassVar[Mapping[str, Callable[..., Any]]] = VIEWS
+
     scores_from: Literal["model", "frozen"] = "model"
 
     @model_validator(mode="after")
-    def _known(self) -> "ViewSpec":
-        if self.kind not in VIEWS:
-            raise ValueError(str(unknown_name("view", self.kind, VIEWS)))
-        if "scores_from" in self.model_fields_set and self.kind != "add":
-            raise ValueError(f"{self.kind} scores nothing: scores_from belongs to add")
-        self.settings()
+    def _scores_tokens(self) -> Self:
+        if "scores_from" in self.model_fields_set and not VIEWS[self.kind].scores_tokens:
+            which = " or ".join(kind for kind, view in VIEWS.items() if view.scores_tokens)
+            raise ValueError(f"{self.kind} scores nothing: scores_from belongs to {which}")
         return self
 
-    def settings(self) -> dict[str, Any]:
-        """The view's arguments, checked."""
-        return _checked_settings(VIEWS[self.kind], self.kind, self.model_extra or {}, _VOCABULARY)
+
+class PairHeadSpec(PartSpec[PairHead]):
+    """What compares two embeddings."""
+
+    what: ClassVar[str] = "head"
+    registry: ClassVar[Mapping[str, Callable[..., Any]]] = HEADS
+
+    kind: str = next(iter(HEADS))
 
 
-class HeadSpec(BaseModel):
-    """What compares two sentences under a condition, with its own settings."""
+class ConditionalHeadSpec(PartSpec[ConditionalHead]):
+    """What compares two sentences under a condition."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    kind: str
-
-    @model_validator(mode="after")
-    def _known(self) -> "HeadSpec":
-        if self.kind not in CONDITIONAL_HEADS:
-            raise ValueError(str(unknown_name("conditional head", self.kind, CONDITIONAL_HEADS)))
-        self.settings()
-        return self
-
-    def settings(self) -> dict[str, Any]:
-        """The head's arguments, checked."""
-        given = self.model_extra or {}
-        return _checked_settings(CONDITIONAL_HEADS[self.kind], self.kind, given, _SHAPE)
+    what: ClassVar[str] = "conditional head"
+    registry: ClassVar[Mapping[str, Callable[..., Any]]] = CONDITIONAL_HEADS
 
 
-class ObjectiveSpec(BaseModel):
-    """One objective, its weight, and further settings: its own, or if it is graded its head's."""
+class ObjectiveSpec(PartSpec[Objective]):
+    """One objective, its weight, and where it compares scores with labels, the head they are from.
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    Settings of the head may also stand beside it: ``head: siamese, features: [u]`` is the same as
+    ``head: {kind: siamese, features: [u]}``.
+    """
 
-    kind: str
+    what: ClassVar[str] = "objective"
+    registry: ClassVar[Mapping[str, Callable[..., Any]]] = OBJECTIVES
+
     weight: Number = 1.0
-    head: str = "siamese"
-    threshold: Number | None = Field(None, ge=0)
-    slope: Number | None = Field(None, gt=0)
-    clip: Literal["both", "low", "none"] = "both"
+    head: PairHeadSpec | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _head_settings_beside(cls, value: Any) -> Any:
+        """Move what only the head can take into the head."""
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if not isinstance(kind, str) or kind not in OBJECTIVES:
+            return value
+        head = value.get("head") or {}
+        if OBJECTIVES[kind].needs_head != "pair" or not isinstance(head, str | dict):
+            return value
+        own = {*cls.model_fields, *_settings_model(OBJECTIVES[kind]).model_fields}
+        beside = {name: item for name, item in value.items() if name not in own}
+        if not beside:
+            return value
+        given = {"kind": head} if isinstance(head, str) else head
+        name = given.get("kind", PairHeadSpec.model_fields["kind"].default)
+        known = _settings_model(HEADS[name]).model_fields if name in HEADS else beside
+        unknown = [each for each in beside if each not in known]
+        if unknown:
+            raise ValueError(
+                f"neither {kind} nor the head {name} has a setting {', '.join(unknown)}"
+            )
+        rest = {name: item for name, item in value.items() if name in own}
+        return {**rest, "head": {**given, **beside}}
 
     @model_validator(mode="after")
-    def _known(self) -> "ObjectiveSpec":
-        if self.kind not in OBJECTIVES:
-            raise ValueError(str(unknown_name("objective", self.kind, OBJECTIVES)))
-        if self.kind not in _GRADED:
-            self.settings()
-            return self
-        if self.head not in HEADS:
-            raise ValueError(str(unknown_name("head", self.head, HEADS)))
-        for name in ("slope", "threshold"):
-            if getattr(self, name) is not None and name not in _settings(self.kind):
-                raise ValueError(f"{self.kind} has no {name}")
-        self.head_settings()
-        if self.kind == "cross_entropy" and "outputs" not in head_parameters(self.head):
+    def _head_fits(self) -> Self:
+        if self.declares.classifies and self.head is not None and not self.head.takes("outputs"):
+            able = [kind for kind, head in HEADS.items() if _takes(head, "outputs")]
             raise ValueError(
-                "cross_entropy classifies: it needs a head with several outputs, such as siamese"
+                f"{self.kind} classifies: it needs a head with several outputs, such as {able[0]}"
             )
         return self
 
     @property
-    def graded(self) -> bool:
-        """Whether it compares a head's score with labels."""
-        return self.kind in _GRADED
+    def declares(self) -> type[Objective]:
+        """The class, for what it says of its needs."""
+        return OBJECTIVES[self.kind]
 
-    def head_settings(self) -> dict[str, Any]:
-        """The arguments of a graded objective's head that are its own, checked."""
-        parameters, given = head_parameters(self.head), self.model_extra or {}
-        own = parameters.keys() - _FROM_STAGE.keys()
-        unknown = [name for name in given if name not in own]
-        if unknown:
-            raise ValueError(
-                f"neither {self.kind} nor the head {self.head} has a setting {', '.join(unknown)}"
-            )
-        from_stage = {name: x for name, x in _FROM_STAGE.items() if name in parameters}
-        return _checked_settings(HEADS[self.head], self.head, given, from_stage)
+    def _stated(self) -> dict[str, Any]:
+        stated = super()._stated()
+        if self.declares.needs_head != "pair" and "head" in self.model_fields_set:
+            return {**stated, "head": self.head}
+        return stated
 
-    def settings(self) -> dict[str, Any]:
-        """The arguments of an objective that is not graded, checked."""
-        declared = self.model_fields_set - {"kind", "weight"}
-        given = {name: getattr(self, name) for name in declared}
-        head = {"head": nn.Identity()} if "head" in _settings(self.kind) else {}
-        return _checked_settings(OBJECTIVES[self.kind], self.kind, given, head)
+
+def _takes(makes: Callable[..., Any], name: str) -> bool:
+    return name in inspect.signature(makes).parameters
 
 
 class TrainSpec(_Spec):
@@ -331,7 +415,7 @@ class SelectSpec(_Spec):
     every: int = Field(250, ge=1)
 
     @model_validator(mode="after")
-    def _split_exists(self) -> "SelectSpec":
+    def _split_exists(self) -> Self:
         if (self.task == "C-STS") != (self.split == "validation"):
             raise ValueError("C-STS has split: validation, the others split: dev")
         return self
@@ -353,7 +437,7 @@ class TeacherSpec(_Spec):
     pooling: Pooling | None = None  # None: each model's own
 
     @model_validator(mode="after")
-    def _weight_has_company(self) -> "TeacherSpec":
+    def _weight_has_company(self) -> Self:
         if self.weight is not None and len(self.models) < 2:
             raise ValueError("weight is that of the last of several models")
         return self
@@ -363,157 +447,137 @@ class StageSpec(_Spec):
     """One stage: data, views, objectives, schedule, selection."""
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
-    tower: Literal["first", "second"] | None = None  # train this tower of a twin alone
+    tower: Literal["first", "second"] | None = None  # train only this tower of a twin
     data: DataSpec
     views: tuple[ViewSpec, ...] = ()
     teacher: TeacherSpec | None = None
     projection: Literal["none", "mlp", "linear", "dense"] = "none"
     momentum: MomentumSpec | None = None
-    head: HeadSpec | None = None  # for conditional data
+    head: ConditionalHeadSpec | None = None  # for conditional data
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1)
     train: TrainSpec = TrainSpec()
     select: SelectSpec | None = None
 
-    @model_validator(mode="after")
-    def _parts_fit(self) -> "StageSpec":
-        kinds = [objective.kind for objective in self.objectives]
-        if len(set(kinds)) != len(kinds):
-            raise ValueError(f"two objectives are of the same kind: {', '.join(kinds)}")
-        if self.data.kind == "conditional":
-            self._conditions_fit(kinds)
-            self._dead_zones_fit()
-            return self
-        triples = [kind for kind in kinds if issubclass(OBJECTIVES[kind], TripleObjective)]
-        if self.head is not None or triples:
-            raise ValueError(f"{' and '.join([*triples, 'head'])} are for conditional data")
-        if self.select is not None and self.select.task == "C-STS":
-            raise ValueError("select C-STS is for conditional data")
-        graded = self.data.kind == "graded"
-        for objective in self.objectives:
-            if graded and not objective.graded:
-                raise ValueError(f"{objective.kind} does not learn from graded pairs")
-            if objective.graded and not graded:
-                raise ValueError(f"{objective.kind} learns from graded pairs, not {self.data.kind}")
-        if self.views and self.data.kind != "texts":
-            raise ValueError(f"views are made of single texts, and the data are {self.data.kind}")
-        held_out = self.select is not None and self.select.task == "held-out"
-        if held_out and self.data.kind == "triplets":
-            raise ValueError("select held-out holds out texts or graded pairs, not triplets")
-        if self.momentum is not None and not {"info_nce", "nt_xent"} & set(kinds):
-            raise ValueError("momentum fills a queue of negatives: it needs info_nce or nt_xent")
-        if "attention_mi" in kinds and self.data.kind != "texts":
-            raise ValueError("attention_mi compares two views of one text")
-        self._towers_fit(kinds)
-        self._teacher_fits(kinds)
-        self._groups_fit(kinds)
-        self._dead_zones_fit()
-        return self
-
     @property
     def joint(self) -> bool:
         """Whether its objectives look at both towers of a twin."""
-        return any(OBJECTIVES[objective.kind].two_towers for objective in self.objectives)
+        return any(objective.declares.two_towers for objective in self.objectives)
 
-    def _towers_fit(self, kinds: list[str]) -> None:
-        """Objectives of twins keep to themselves."""
-        if not self.joint:
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        kinds = [objective.kind for objective in self.objectives]
+        if len(set(kinds)) != len(kinds):
+            raise ValueError(f"two objectives are of the same kind: {', '.join(kinds)}")
+        self._data_fit()
+        self._objectives_fit_data()
+        self._objectives_get_what_they_need()
+        self._objectives_fit_each_other()
+        return self
+
+    def _data_fit(self) -> None:
+        """What the kind of data says about the other parts."""
+        conditional = self.data.kind == "conditional"
+        task = None if self.select is None else self.select.task
+        if conditional:
+            if self.head is None:
+                known = ", ".join(CONDITIONAL_HEADS)
+                raise ValueError(f"conditional data need a head, one of: {known}")
+            if self.views or self.projection != "none" or self.momentum is not None:
+                raise ValueError("conditional data go without views, projection and momentum")
+            if task == "STS-B":
+                raise ValueError("select held-out or C-STS for conditional data")
+            if task == "held-out" and self.data.folds is None:
+                raise ValueError("select held-out needs data.folds")
             return
-        alone = [kind for kind in kinds if not OBJECTIVES[kind].two_towers]
-        if alone:
-            raise ValueError(f"{alone[0]} looks at one encoder, and the others at two towers")
-        if self.data.kind != "texts":
-            raise ValueError(f"{kinds[0]} compares two views of one text")
-        if self.projection != "none" or self.momentum is not None:
-            raise ValueError(f"{kinds[0]} takes the towers' own states: no projection, no momentum")
-        if self.tower is not None:
-            raise ValueError(f"{kinds[0]} trains both towers: leave tower out")
+        if self.head is not None:
+            raise ValueError("head is for conditional data; objectives have heads of their own")
+        if task == "C-STS":
+            raise ValueError("select C-STS is for conditional data")
+        if self.views and self.data.kind != "texts":
+            raise ValueError(f"views are made of single texts, and the data are {self.data.kind}")
+        if task == "held-out" and self.data.kind == "triplets":
+            raise ValueError("select held-out holds out texts or graded pairs, not triplets")
 
-    def _teacher_fits(self, kinds: list[str]) -> None:
-        """Distillation compares each text with its teacher's vector, and nothing else."""
-        if "distil" not in kinds:
-            if self.teacher is not None:
-                raise ValueError("a teacher is there for the objective distil")
-            if self.projection in ("linear", "dense"):
-                raise ValueError(f"projection: {self.projection} leads to a teacher's width")
-            return
-        if self.teacher is None:
-            raise ValueError("distil needs a teacher")
-        if len(kinds) > 1:
-            raise ValueError("distil looks at one view of a text: it goes with no other objective")
-        if self.data.kind != "texts":
-            raise ValueError(f"distil learns from texts, not {self.data.kind}")
-        if self.views or self.momentum is not None or self.projection == "mlp":
-            raise ValueError("distil has no views, no momentum and no mlp")
-
-    def _conditions_fit(self, kinds: list[str]) -> None:
-        """Conditional data have a head of their own, and objectives that judge its scores."""
-        if self.head is None:
-            raise ValueError(
-                f"conditional data need a head, one of: {', '.join(CONDITIONAL_HEADS)}"
-            )
+    def _objectives_fit_data(self) -> None:
+        labels = None if self.data.labels is None else self.data.labels.build()
         for objective in self.objectives:
-            judges = objective.graded and objective.kind != "cross_entropy"
-            if not judges and not issubclass(OBJECTIVES[objective.kind], TripleObjective):
-                raise ValueError(f"{objective.kind} does not learn from conditional data")
-            own = objective.model_extra if objective.graded else None
-            if "head" in objective.model_fields_set or own:
-                raise ValueError(f"{objective.kind} judges the stage's head: leave its own out")
-        if set(kinds) <= {"consistency"}:
-            raise ValueError("consistency needs an objective beside it that learns from labels")
-        if "quadruplet" in kinds and self.head.kind not in ("bi", "tri"):
-            raise ValueError(f"quadruplet compares vectors, and {self.head.kind} has none")
-        if self.views or self.projection != "none" or self.momentum is not None:
-            raise ValueError("conditional data go without views, projection and momentum")
-        if self.select is None:
-            return
-        if self.select.task == "STS-B":
-            raise ValueError("select held-out or C-STS for conditional data")
-        if self.select.task == "held-out" and self.data.folds is None:
-            raise ValueError("select held-out needs data.folds")
-
-    def _groups_fit(self, kinds: list[str]) -> None:
-        """Contrastive tension cuts a batch into groups."""
-        if kinds == ["masked_lm"]:
-            raise ValueError("masked_lm is an auxiliary: add an objective beside it")
-        if "contrastive_tension" not in kinds:
-            return
-        if self.data.kind != "texts":
-            raise ValueError("contrastive_tension learns from single texts")
-        for kind in kinds:
-            if kind not in ("contrastive_tension", "masked_lm", "attention_mi"):
+            able = objective.declares.learns_from
+            if self.data.kind not in able:
+                known = " or ".join(name for kind, name in _LEARNS_FROM.items() if kind in able)
                 raise ValueError(
-                    f"{kind} pairs every text, and contrastive_tension one of each group: take one"
+                    f"{objective.kind} learns from {known}, not {_LEARNS_FROM[self.data.kind]}"
                 )
-        group = self.objectives[kinds.index("contrastive_tension")].settings()["negatives"] + 1
-        if self.train.batch_size % group:
-            raise ValueError(f"contrastive_tension needs a batch_size that {group} divides")
-
-    def _dead_zones_fit(self) -> None:
-        if self.data.labels is None:
-            return
-        labels = self.data.labels.build()
-        for objective in self.objectives:
-            default = _settings(objective.kind).get("threshold")
-            threshold = default if objective.threshold is None else objective.threshold
-            if threshold is not None:
+            if self.head is not None and "head" in objective.model_fields_set:
+                raise ValueError(f"{objective.kind} compares the stage's head: leave its own out")
+            threshold = objective.example().threshold
+            if labels is not None and threshold is not None:
                 try:
                     labels.check_threshold(threshold)
                 except TertiumError as error:
                     raise ValueError(str(error)) from error
 
+    def _objectives_get_what_they_need(self) -> None:
+        declared = {objective.kind: objective.declares for objective in self.objectives}
+        if self.momentum is not None and not any(o.takes_queue for o in declared.values()):
+            able = " or ".join(kind for kind, known in OBJECTIVES.items() if known.takes_queue)
+            raise ValueError(f"momentum fills a queue of negatives: it needs {able}")
+        taught = [kind for kind, objective in declared.items() if objective.needs_teacher]
+        if taught and self.teacher is None:
+            raise ValueError(f"{taught[0]} needs a teacher")
+        if not taught and self.teacher is not None:
+            able = " or ".join(kind for kind, known in OBJECTIVES.items() if known.needs_teacher)
+            raise ValueError(f"a teacher is there for the objective {able}")
+        if self.teacher is None and self.projection in ("linear", "dense"):
+            raise ValueError(f"projection: {self.projection} leads to a teacher's width")
+        for kind, objective in declared.items():
+            if not objective.needs_vectors or self.head is None:
+                continue
+            if not self.head.example().compares_vectors:
+                raise ValueError(f"{kind} compares vectors, and {self.head.kind} has none")
+
+    def _objectives_fit_each_other(self) -> None:
+        declared = {objective.kind: objective.declares for objective in self.objectives}
+        present: dict[StagePart, bool] = {
+            "other objectives": len(declared) > 1,
+            "views": bool(self.views),
+            "momentum": self.momentum is not None,
+            "projection: mlp": self.projection == "mlp",
+            "tower": self.tower is not None,
+        }
+        for kind, objective in declared.items():
+            for part, reason in objective.excludes.items():
+                if present[part]:
+                    raise ValueError(f"{kind} does not go with {part}: {reason}")
+        if all(objective.auxiliary for objective in declared.values()):
+            alone = " and ".join(declared)
+            raise ValueError(f"{alone} is an auxiliary: add an objective beside it")
+        single = [kind for kind, objective in declared.items() if not objective.two_towers]
+        if self.joint and single:
+            raise ValueError(f"{single[0]} looks at one encoder, and the others at two towers")
+        for spec in self.objectives:
+            stride = spec.example().anchor_stride
+            if stride == 1:
+                continue
+            whole = [kind for kind, objective in declared.items() if objective.pairs_rows]
+            if whole:
+                raise ValueError(
+                    f"{whole[0]} pairs every text, and {spec.kind} one of each group: take one"
+                )
+            if self.train.batch_size % stride:
+                raise ValueError(f"{spec.kind} needs a batch_size that {stride} divides")
+
 
 class Recipe(_Spec):
-    """A list of stages, each on the result of the one before."""
+    """How a model is trained: an encoder, and stages that each start from the one before."""
 
     summary: str
     source: str = ""  # paper, section and figure that the recipe follows
     published: Number | None = None  # the paper's own figure, STS average or C-STS, for the card
-    extends: str | None = None
     encoder: EncoderSpec = EncoderSpec()
     stages: tuple[StageSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _names_differ(self) -> "Recipe":
+    def _names_differ(self) -> Self:
         names = [stage.name for stage in self.stages]
         if len(set(names)) != len(names):
             raise ValueError(f"two stages share a name: {', '.join(names)}")
@@ -531,39 +595,10 @@ class Recipe(_Spec):
             raise ValueError("a stage on conditional data is the last one")
         return self
 
+    def to_dict(self) -> dict[str, Any]:
+        """What the recipe states, as plain values; defaults are left out."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
-def head_parameters(kind: str) -> Mapping[str, inspect.Parameter]:
-    """What a pair head can be told."""
-    return inspect.signature(HEADS[kind]).parameters
-
-
-def _checked_settings(
-    cls: Callable[..., Any], kind: str, given: dict[str, Any], from_model: dict[str, Any]
-) -> dict[str, Any]:
-    """What a class can be told, from its signature: given values checked, others by default.
-
-    Args:
-        cls: an objective, a view or a head.
-        kind: its name.
-        given: what the recipe says.
-        from_model: stand-ins for arguments that the model will give, to try the others with.
-    """
-    fields: dict[str, Any] = {
-        name: (
-            Number if p.annotation is float else p.annotation,
-            ... if p.default is p.empty else p.default,
-        )
-        for name, p in inspect.signature(cls).parameters.items()
-        if name not in from_model
-    }
-    model = create_model(kind, __config__=ConfigDict(extra="forbid"), **fields)
-    try:
-        checked = model(**given)
-        settings = {name: getattr(checked, name) for name in fields}
-        cls(**from_model, **settings)
-    except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise ValueError(f"{kind}: {'; '.join(wrong)}") from error
-    except TertiumError as error:
-        raise ValueError(f"{kind}: {error}") from error
-    return settings
+    def to_yaml(self) -> str:
+        """The same as a recipe file."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)

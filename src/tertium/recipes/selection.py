@@ -13,12 +13,14 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.evaluation import spearman
 from tertium.evaluation.metrics import cosines
 from tertium.functional import info_nce
-from tertium.models import Encoder
+from tertium.models import ConditionalScorer, Encoder
 from tertium.models.encoder import Truncation
 from tertium.recipes.schema import SelectSpec, StageSpec
+from tertium.recipes.triples import TripleData
 from tertium.training.health import Measurement, measure
+from tertium.training.module import ConditionalModule
 
-__all__ = ["build_selection", "recognition", "resolve_selection"]
+__all__ = ["build_selection", "recognition", "resolve_selection", "triple_selection"]
 
 _TEMPERATURE = 0.05
 _DAMAGE = 0.2
@@ -69,6 +71,24 @@ def build_selection(
         return None
     data = benchmarks.load(spec.task, split=spec.split, folder=folder, text=spec.text)
     return _by_grade(encoder, [(row.sentence1, row.sentence2, row.score) for row in data.rows])
+
+
+def triple_selection(
+    material: TripleData, module: ConditionalModule
+) -> Callable[[], Measurement] | None:
+    """Spearman on the triples that were kept for choosing; None where there are none."""
+    if not material.choosing or material.labels is None:
+        return None
+    labels = material.labels
+    gold = np.array([row.label for row in material.choosing])
+    triples = [row.texts for row in material.choosing]
+
+    def select() -> Measurement:
+        scorer = ConditionalScorer(module.encoder, module.trained_head, labels)
+        found = scorer.score(triples, within_scale=False, progress=False)
+        return Measurement(score=100 * spearman(gold, found))
+
+    return select
 
 
 def recognition(encoder: Encoder, texts: Sequence[str]) -> float:

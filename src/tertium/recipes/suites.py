@@ -1,4 +1,4 @@
-"""Evaluation suites, each a YAML file that names its tasks."""
+"""Evaluation suites: named lists of tasks."""
 
 import os
 from collections.abc import Iterable
@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from tertium.data import benchmarks
 from tertium.errors import unknown_name
+from tertium.recipes.files import CONFIGS, read_yaml
 from tertium.types import Embedder, TripleScorer
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ class Suite(BaseModel):
 
 @cache
 def suites() -> dict[str, Suite]:
-    """All suites by name, from the ``eval-*.yaml`` files beside this module."""
-    files = sorted(Path(__file__).parent.glob("eval-*.yaml"))
-    found = [Suite.model_validate(yaml.safe_load(file.read_text("utf-8"))) for file in files]
-    return {suite.suite: suite for suite in found}
+    """All suites by name, from ``configs/suites.yaml``."""
+    found = read_yaml(CONFIGS / "suites.yaml")
+    return {name: Suite(suite=name, **values) for name, values in found.items()}
 
 
 def evaluate(

@@ -7,22 +7,35 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
 from tertium.progress import bar
-from tertium.recipes.amounts import Amount
-from tertium.recipes.files import RUN, RecipeError, read_recipe, read_yaml
+from tertium.recipes.files import (
+    CONFIGS,
+    RUN,
+    RecipeError,
+    parse_settings,
+    read_recipe,
+    read_yaml,
+)
 from tertium.records.lock import InUseError, lock
 
 __all__ = [
@@ -30,21 +43,31 @@ __all__ = [
     *("read_sweep", "resolve_sweep", "run_all", "run_sweep", "sweep_names"),
 ]
 
-_FOLDER = Path(__file__).parent
+_FOLDER = CONFIGS / "sweeps"
 # Titles of a table and the figures below them.
 _STS = {"STS average": "average", "leak-free": "leak_free"}
 _CONDITIONAL = {"held-out fold": "held_out", "C-STS validation": "average"}
 _WEIGHTS = ("model.safetensors", "encoder/model.safetensors", "run/*/model.safetensors")
 
 
-class Variant(BaseModel):
-    """One column of a sweep: a name and the settings that make it."""
+def _settings(given: Any) -> Any:
+    """Files may have settings as ``a.b=value`` texts."""
+    if isinstance(given, list | tuple) and all(isinstance(text, str) for text in given):
+        return parse_settings(given)
+    return given
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+Settings = Annotated[dict[str, Any], BeforeValidator(_settings)]
+
+
+class Variant(BaseModel):
+    """One row of a sweep's table: a name and the settings that make it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     name: str = Field(pattern=r"^[\w.=+-]+$")
     recipe: str | None = None
-    set: tuple[str, ...] = ()
+    settings: Settings = Field(default_factory=dict, alias="set")
 
 
 class Sweep(BaseModel):
@@ -53,11 +76,11 @@ class Sweep(BaseModel):
     ``grid`` gives every combination of its values; ``runs`` names variants one by one.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     summary: str
     recipe: str
-    set: tuple[str, ...] = ()
+    settings: Settings = Field(default_factory=dict, alias="set")
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     runs: tuple[Variant, ...] = ()
     seeds: tuple[int, ...] = (42,)
@@ -69,10 +92,12 @@ class Sweep(BaseModel):
             for values in itertools.product(*self.grid.values()):
                 pairs = list(zip(self.grid, values, strict=True))
                 name = "+".join(f"{path.rpartition('.')[2]}={_word(v)}" for path, v in pairs)
-                combined.append(
-                    Variant(name=name, set=tuple(f"{path}={json.dumps(v)}" for path, v in pairs))
-                )
+                combined.append(Variant(name=name, settings=dict(pairs)))
         return [*self.runs, *combined] or [Variant(name="run")]
+
+    def settings_of(self, variant: Variant) -> dict[str, Any]:
+        """The settings of all runs, and on top of them those of one variant."""
+        return {**self.settings, **variant.settings}
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Sweep":
@@ -139,7 +164,7 @@ class SweepTable:
 
 def sweep_names() -> list[str]:
     """Names of the sweeps that come with tertium."""
-    return sorted(path.stem.removeprefix("sweep-") for path in _FOLDER.glob("sweep-*.yaml"))
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
 def resolve_sweep(name: str) -> Path:
@@ -148,13 +173,13 @@ def resolve_sweep(name: str) -> Path:
     if path.suffix not in (".yaml", ".yml"):
         if name not in sweep_names():
             raise unknown_name("sweep", name, sweep_names(), remedy="Run: tertium recipes")
-        return _FOLDER / f"sweep-{name}.yaml"
+        return _FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise RecipeError(f"{path}: no such sweep file.")
     return path
 
 
-def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
+def read_sweep(name: str, *, settings: Mapping[str, Any] | None = None) -> Sweep:
     """A sweep by name or file, every run's recipe checked, with further settings of every run."""
     path = resolve_sweep(name)
     try:
@@ -167,9 +192,9 @@ def read_sweep(name: str, *, overrides: Sequence[str] = ()) -> Sweep:
             for e in error.errors()
         ]
         raise RecipeError(f"The sweep '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error
-    found = found.model_copy(update={"set": (*found.set, *overrides)})
+    found = found.model_copy(update={"settings": {**found.settings, **(settings or {})}})
     for variant in found.variants():
-        read_recipe(variant.recipe or found.recipe, overrides=[*found.set, *variant.set])
+        read_recipe(variant.recipe or found.recipe, settings=found.settings_of(variant))
     return found
 
 
@@ -181,7 +206,7 @@ def run_sweep(
     jobs: int = 1,
     keep_models: bool = False,
     strict_data: bool = False,
-    overrides: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> SweepTable:
     """Run what is not finished yet, and return the table of all.
@@ -189,14 +214,14 @@ def run_sweep(
     Args:
         name: a sweep's name or file.
         output: one folder per run goes in here.
-        overrides: ``a.b=c`` settings of every run, on top of the sweep's own.
+        settings: of every run by their place, on top of the sweep's own.
         data: benchmark folder.
         jobs: runs at a time; each gets its share of the cores.
         keep_models: keep weights; figures, recipes and logs are always kept.
         strict_data: a run with less data than its recipe asks for fails.
         say: hears what happens.
     """
-    found = read_sweep(name, overrides=overrides)
+    found = read_sweep(name, settings=settings)
     table = run_all(
         found,
         output,
@@ -303,7 +328,8 @@ def _run(
     """One ``tertium train`` in a process of its own, resumed if it was begun."""
     command = [sys.executable, "-m", "tertium", "train", variant.recipe or sweep.recipe]
     command += ["-o", str(folder), "--seed", str(seed), "--json"]
-    command += [part for setting in (*sweep.set, *variant.set) for part in ("--set", setting)]
+    for place, value in sweep.settings_of(variant).items():
+        command += ["--set", f"{place}={json.dumps(value, ensure_ascii=False)}"]
     command += ["--resume"] if (folder / RUN).exists() else []
     command += ["--data", str(data)] if data is not None else []
     command += ["--strict-data"] if strict_data else []
@@ -351,6 +377,8 @@ def _figures(folder: Path) -> dict[str, float | None]:
 
 def _partial_data(folder: Path) -> str:
     """What a run's stages ran on, where that is less than was published or asked for."""
+    from tertium.recipes.data import Amount  # not before it is needed: it imports torch
+
     record = folder / "run" / "data.json"
     stages = json.loads(record.read_text()) if record.exists() else {}
     amounts = [Amount(**stage["amount"]) for stage in stages.values() if "amount" in stage]

@@ -1,21 +1,22 @@
 """Run a recipe: stage after stage, resumable, to a model folder with its card."""
 
 import json
+import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import yaml
+import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tertium.data import benchmarks
+from tertium.data import benchmarks, csts
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
@@ -25,28 +26,38 @@ from tertium.models import ConditionalScorer, Encoder, PairScorer, load
 from tertium.models.adapter import apply_adapter, extract_adapter
 from tertium.models.bfloat16 import check_bfloat16
 from tertium.models.names import is_shared_name
-from tertium.recipes.amounts import Amount
-from tertium.recipes.build import build_encoder, build_module, build_schedule, stage_encoder
+from tertium.recipes.build import (
+    build_encoder,
+    build_module,
+    build_schedule,
+    check_widths,
+    stage_encoder,
+)
 from tertium.recipes.card import write_card
-from tertium.recipes.conditional import conditional_head, halve, has_csts, triple_selection
-from tertium.recipes.examples import StageData, load_examples
-from tertium.recipes.files import check_run, leads, read_recipe
+from tertium.recipes.data import Amount, StageData, load_examples, taught, teacher_files
+from tertium.recipes.files import (
+    RUN,
+    RecipeError,
+    RecipeSource,
+    called,
+    check_run,
+    leads,
+    read_recipe,
+)
 from tertium.recipes.schema import Recipe, StageSpec
-from tertium.recipes.selection import build_selection, resolve_selection
+from tertium.recipes.selection import build_selection, resolve_selection, triple_selection
 from tertium.recipes.suites import evaluate
-from tertium.recipes.teachers import check_widths, taught, teacher_files
 from tertium.recipes.triples import TripleData, load_triples
 from tertium.records.lock import lock
 from tertium.records.manifest import TrainingData
 from tertium.training import train_stage
-from tertium.training.conditional import ConditionalModule
 from tertium.training.health import Measurement
+from tertium.training.module import ConditionalModule
 
 __all__ = ["Trained", "train"]
 
-_RUN = "run"  # recipe, checkpoints and log, inside the model folder
+_RUN = RUN.parent  # recipe, checkpoints and log, inside the model folder
 _DONE = "finished.json"
-_RECIPE = "recipe.yaml"
 
 
 @dataclass(frozen=True)
@@ -71,13 +82,13 @@ class Trained:
 
 
 def train(
-    recipe: str,
-    output: Path,
+    recipe: RecipeSource,
+    output: str | os.PathLike[str],
     *,
-    data: Path | None = None,
-    resume: bool = False,
+    data: str | os.PathLike[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
     seed: int | None = None,
-    overrides: Sequence[str] = (),
+    resume: bool = False,
     command: str | None = None,
     evaluate_after: bool = True,
     strict_data: bool = False,
@@ -86,12 +97,13 @@ def train(
     """Train a recipe into ``output``.
 
     Args:
-        recipe: name or YAML file.
+        recipe: the name of one that comes with tertium, a YAML file, a dictionary, or a
+            :class:`~tertium.recipes.schema.Recipe`.
         output: folder for the model; its ``run`` folder keeps recipe, log and checkpoints.
         data: benchmark folder.
-        resume: go on after an interruption; ends in the same weights as a run without one.
-        seed: replaces the recipe's seed.
-        overrides: ``a.b=c`` settings.
+        settings: changes to the recipe by their place: ``{"stages.0.train.epochs": 2}``.
+        seed: replaces the seed of every stage.
+        resume: continue an interrupted run; ends in the same weights as a run without one.
         command: named in the card.
         evaluate_after: measure STS at the end, where benchmark data are found.
         strict_data: less data than the recipe was published with, or than a limit asks for, is an
@@ -99,25 +111,24 @@ def train(
         progress: False for no progress on standard error.
     """
     require("train", purpose="Training", packages=("accelerate",))
-    checked, content = read_recipe(recipe, overrides=overrides, seed=seed)
+    checked, output = read_recipe(recipe, settings=settings, seed=seed), Path(output)
     for tracker in {name for stage in checked.stages for name in stage.train.report_to}:
         if find_spec(tracker) is None:
             raise TertiumError(f"train.report_to needs {tracker}: pip install {tracker}")
-    folder = benchmarks.find_folder(data)
+    folder = benchmarks.find_folder(None if data is None else Path(data))
     held = lock(output / _RUN / ".lock", protects=output, wait=0, remove=True)
     with held if leads() else nullcontext(), report_full_disk(output):
         if leads():
-            _check_run(output / _RUN, content, resume=resume)
+            _check_run(output, checked, resume=resume)
         return _train(
-            recipe,
+            called(recipe),
             checked,
-            content,
             output,
             folder=folder,
             strict_data=strict_data,
             resume=resume,
             command=command,
-            evaluated_as=(command or f"tertium train {recipe}") if evaluate_after else None,
+            evaluated_as=(command or f"tertium train {called(recipe)}") if evaluate_after else None,
             progress=progress,
         )
 
@@ -125,7 +136,6 @@ def train(
 def _train(
     name: str,
     checked: Recipe,
-    content: dict[str, Any],
     output: Path,
     *,
     folder: Path | None,
@@ -163,7 +173,8 @@ def _train(
         if material.teacher is not None:
             check_widths(stage, material.teacher, encoder)
     if leads():
-        _record(run, content)  # only now, so that bad data leave nothing behind
+        with atomic_path(output / RUN) as temporary:  # only now: bad data leave nothing behind
+            temporary.write_text(checked.to_yaml(), encoding="utf-8")
         _record_data(run, plan, prepared)
         _spent(run, _seconds_before_kill(run))
     heads: dict[str, PairHead | ConditionalHead] = {}
@@ -199,7 +210,6 @@ def _train(
     write_card(
         output,
         checked,
-        content,
         report,
         seconds=seconds,
         command=command,
@@ -221,9 +231,8 @@ def _train(
 
 
 def _load(stage: StageSpec, folder: Path | None) -> StageData:
-    if stage.data.kind == "conditional":
-        return load_triples(stage, folder=folder)
-    return load_examples(stage, folder=folder)
+    read = load_examples if stage.head is None else load_triples
+    return read(stage, folder=folder)
 
 
 def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> None:
@@ -241,12 +250,12 @@ def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> 
 
 
 def _suite(stage: StageSpec, folder: Path | None) -> str | None:
-    """What the result is measured with, as far as the data are here."""
+    """What the result is evaluated on, if the data are there."""
     if folder is None:
         return None
     if stage.data.kind != "conditional":
         return "sts"
-    return "csts" if has_csts(folder) else None
+    return None if csts.find_file(folder, "validation") is None else "csts"
 
 
 def _chosen_on(stage: StageSpec, material: StageData) -> list[str]:
@@ -263,17 +272,18 @@ def _chosen_on(stage: StageSpec, material: StageData) -> list[str]:
     return ["held-out texts, without labels"] if material.held_out else []
 
 
-def _check_run(run: Path, content: dict[str, Any], *, resume: bool) -> None:
+def _check_run(output: Path, recipe: Recipe, *, resume: bool) -> None:
     """The run folder must be new, or hold the same recipe when resuming."""
-    check_run(run.parent, resume=resume)
-    record = run / _RECIPE
-    if record.exists() and record.read_text(encoding="utf-8") != _text(content):
+    check_run(output, resume=resume)
+    record = output / RUN
+    if not record.exists():
+        return
+    try:
+        same = read_recipe(record).model_dump() == recipe.model_dump()
+    except RecipeError:
+        same = False
+    if not same:
         raise TertiumError(f"{record} differs from this recipe: a run resumes with its own recipe.")
-
-
-def _record(run: Path, content: dict[str, Any]) -> None:
-    with atomic_path(run / _RECIPE) as temporary:
-        temporary.write_text(_text(content), encoding="utf-8")
 
 
 def _record_data(run: Path, plan: Sequence[StageSpec], prepared: Sequence[StageData]) -> None:
@@ -288,10 +298,6 @@ def _record_data(run: Path, plan: Sequence[StageSpec], prepared: Sequence[StageD
     }
     with atomic_path(run / "data.json") as temporary:
         temporary.write_text(json.dumps(found, indent=1))
-
-
-def _text(content: dict[str, Any]) -> str:
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
 
 
 def _run_stage(
@@ -330,10 +336,7 @@ def _run_stage(
                 save_file(module.state_dict(), temporary)
             with atomic_path(done) as temporary:
                 temporary.write_text(json.dumps(log, indent=1))
-    if isinstance(module, ConditionalModule):
-        return conditional_head(module), log
-    heads = [getattr(objective, "head", None) for objective in module.objectives.values()]
-    return next((head for head in heads if isinstance(head, PairHead)), None), log
+    return module.trained_head, log
 
 
 def _save(
@@ -362,7 +365,9 @@ def _save(
     elif recipe.encoder.adapter_rank is not None:
         adapter = _project(recipe, encoder)
         if isinstance(head, ConditionalHead):
-            halve(head)
+            with torch.no_grad():  # an adapter keeps half precision
+                for parameter in head.parameters():
+                    parameter.copy_(parameter.half())
         model.save_adapter(output / "adapter", adapter, base=recipe.encoder.model)
     model.save(output)
 

@@ -12,11 +12,9 @@ from tertium.data.overlap import PairKey, pair_key
 from tertium.data.readers import iter_rows
 from tertium.data.rows import ConditionalPair, GradedTriple
 from tertium.errors import TertiumError
-from tertium.recipes.amounts import Amount
-from tertium.recipes.examples import StageData
-from tertium.recipes.schema import DataSpec, FoldSpec, SelectSpec, SourceSpec, StageSpec
-from tertium.records.manifest import TrainingData
-from tertium.training.conditional import TripleExamples
+from tertium.recipes.data import OWN_TERMS, Amount, StageData, check_variety, moved, seen_in
+from tertium.recipes.schema import FoldSpec, SelectSpec, SourceSpec, StageSpec
+from tertium.training.examples import TripleExamples
 from tertium.types import TextTriple
 
 __all__ = ["LabelledTriple", "TripleData", "fold_of", "load_triples"]
@@ -62,16 +60,13 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
         counts.append(len(rows))
     found = _limited(found, spec.limit)
     trained, held_out = _split(found, spec.folds)
-    if len({row.label for row in trained}) < 2:
-        raise TertiumError(
-            f"All {len(trained)} labels are equal: there is nothing to learn. Check the labels."
-        )
-    together = any(objective.kind == "quadruplet" for objective in stage.objectives)
+    check_variety([row.label for row in trained])
+    together = any(objective.declares.needs_groups for objective in stage.objectives)
     return TripleData(
         examples=_examples(trained, labels, together=together),
         labels=labels,
         choosing=_choosing(stage.select, held_out, labels, folder),
-        seen=_seen(spec),
+        seen=seen_in(spec),
         licences=tuple(licences),
         amount=Amount.count(spec, counts, kept=len(found)),
     )
@@ -146,30 +141,20 @@ def _read(
     if source.name is None:
         path = Path(str(source.file))
         own = iter_rows(path, GradedTriple, scale=(labels.low, labels.high))
-        return [_labelled(row, row.score) for row in own], "the user's own"
+        return [_labelled(row, row.score) for row in own], OWN_TERMS
     data = benchmarks.load(source.name, split=source.split, folder=folder, check_rows=check_rows)
     if not isinstance(data.rows[0], ConditionalPair):
         raise TertiumError(f"{source.name} has no conditions: take C-STS, or a file of your own.")
-    moved = [_labelled(row, _moved(row, source, labels)) for row in data.rows]
-    return moved, data.licence
+    return [_labelled(row, _grade(row, source, labels)) for row in data.rows], data.licence
 
 
 def _labelled(row: ConditionalPair | GradedTriple, label: float) -> LabelledTriple:
     return LabelledTriple((row.sentence1, row.sentence2, row.condition), label)
 
 
-def _moved(row: ConditionalPair, source: SourceSpec, labels: OrderedLabels) -> float:
-    """The label, moved linearly from the set's own scale to the recipe's."""
+def _grade(row: ConditionalPair, source: SourceSpec, labels: OrderedLabels) -> float:
     if row.label is None:
         raise TertiumError(
             f"The {source.split} part of {source.name} hides its labels: train on another part."
         )
-    low, high = benchmarks.DATASETS[str(source.name)].scale or (labels.low, labels.high)
-    return labels.low + (row.label - low) / (high - low) * (labels.high - labels.low)
-
-
-def _seen(spec: DataSpec) -> tuple[TrainingData, ...]:
-    return tuple(
-        TrainingData(name=s.name or str(s.file), split=s.split if s.name else None)
-        for s in spec.sources
-    )
+    return moved(row.label, str(source.name), labels)

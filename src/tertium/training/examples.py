@@ -1,7 +1,8 @@
-"""Training examples, how they are batched, and how a batch becomes tensors."""
+"""Training examples: texts or triples, how they are batched, and how a batch becomes tensors."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -10,10 +11,21 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, Dataset, SequentialSampler
 from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Collator", "EpochBatches", "Examples", "token_lengths"]
+from tertium.models.triple_encoder import ConditionalModel
+from tertium.types import TextTriple
+
+__all__ = [
+    "Collator",
+    "EpochBatches",
+    "Examples",
+    "TripleCollator",
+    "TripleExamples",
+    "token_lengths",
+]
 
 Label = float | NDArray[np.float32]
 Example = tuple[tuple[str, ...], Label | None]
+Group = list[tuple[TextTriple, float]]
 
 _POOL = 50  # batches whose examples are sorted together when batches are bucketed by length
 
@@ -71,8 +83,51 @@ class Collator:
         return token_lengths(examples, self._tokenizer, max_length=self._max_length)
 
 
+@dataclass(frozen=True)
+class TripleExamples(Examples):
+    """Triples with labels, in groups that stay in one batch.
+
+    Attributes:
+        texts: two sentences and a condition each.
+        labels: from 0 to 1.
+        groups: rows of each example; one row each, or all conditions of the same sentences.
+    """
+
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __getitem__(self, index: int) -> Group:  # type: ignore[override]
+        labels = cast(Sequence[float], self.labels)
+        return [(cast(TextTriple, self.texts[at]), labels[at]) for at in self.groups[index]]
+
+
+class TripleCollator:
+    """A batch of groups as tensors: sequences of all triples, their labels and group numbers."""
+
+    def __init__(self, model: ConditionalModel) -> None:
+        self._model = model
+
+    def __call__(self, groups: Sequence[Group]) -> dict[str, Tensor]:
+        """Ids, masks and segments, ``labels`` and ``groups``."""
+        rows = [(triple, label, at) for at, group in enumerate(groups) for triple, label in group]
+        features = self._model.features(self._model.sequences([row[0] for row in rows]))
+        return {
+            **features,
+            "labels": torch.tensor([row[1] for row in rows], dtype=torch.float32),
+            "groups": torch.tensor([row[2] for row in rows]),
+        }
+
+    def lengths(self, examples: TripleExamples) -> NDArray[np.int64]:
+        """Tokens of the longest sequence of each example."""
+        rows = self._model.sequences([cast(TextTriple, triple) for triple in examples.texts])
+        longest = [max(len(sequence.ids) for sequence in row) for row in rows]
+        return np.array([max(longest[at] for at in group) for group in examples.groups])
+
+
 class EpochBatches(BatchSampler):
-    """Batches of indices, shuffled anew each epoch by seed and epoch alone.
+    """Batches of indices, shuffled anew each epoch by seed and epoch only.
 
     With ``lengths`` the batches are bucketed: examples of like token length share a batch, so that
     little padding is computed. That changes which examples meet in a batch, and so the negatives

@@ -2,27 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from tertium.errors import TertiumError
-from tertium.heads import Projection
+from tertium.heads import ConditionalHead, PairHead, Projection
 from tertium.models import Encoder
+from tertium.models.triple_encoder import ConditionalModel
 from tertium.models.twin import TwinModel
 from tertium.objectives import Objective
-from tertium.training.gather import gather_views
-from tertium.training.momentum import MomentumQueue
-from tertium.training.passes import encode_tokens
-from tertium.training.twins import encode_towers
+from tertium.objectives.base import reduce_terms
+from tertium.training.examples import Collator, TripleCollator
+from tertium.training.negatives import MomentumQueue, gather_views
+from tertium.training.passes import encode_tokens, encode_towers
 from tertium.training.vocabulary import read_vocabulary
-from tertium.types import Encoded, Masked, Tokens, ViewPair
+from tertium.types import Compared, Encoded, Graded, Masked, Tokens, ViewPair
 from tertium.views import View
 from tertium.views.base import Attend
-from tertium.views.masking import mask_tokens
+from tertium.views.noise import mask_tokens
 
-__all__ = ["TrainingModule", "WeightedObjective"]
+__all__ = ["ConditionalModule", "DistillationModule", "TrainingModule", "WeightedObjective"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,17 @@ class TrainingModule(nn.Module):
         self._apart = any(part.two_towers for part in parts)
         self.partner = encoder.copy() if any(part.two_encoders for part in parts) else None
         self.partner_model = None if self.partner is None else self.partner.model
+
+    @property
+    def collator(self) -> Any:
+        """How its batches become tensors, and how long its examples are."""
+        return Collator(self.encoder.tokenizer, max_length=self.encoder.max_length)
+
+    @property
+    def trained_head(self) -> PairHead | ConditionalHead | None:
+        """The head that is part of the finished model, if an objective trains one."""
+        heads = (getattr(objective, "head", None) for objective in self.objectives.values())
+        return next((head for head in heads if isinstance(head, PairHead)), None)
 
     def forward(self, labels: Tensor | None = None, **features: Tensor) -> dict[str, Tensor]:
         """The loss, and each weighted term under its name."""
@@ -167,6 +180,113 @@ class TrainingModule(nn.Module):
 
     def _exchanges(self) -> bool:
         return any(objective.in_batch for objective in self.objectives.values())
+
+
+class DistillationModule(TrainingModule):
+    """One pass per text: its embedding is the first view, the teacher's vector the second.
+
+    The labels of the examples are the teacher's vectors.
+
+    Args:
+        encoder: the student.
+        objectives: by name, with their weights.
+        to_teacher: from the student's width to the teacher's, in training only (default: both have
+            the same).
+        tokens_per_pass: see :class:`TrainingModule`.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        objectives: Mapping[str, WeightedObjective],
+        *,
+        to_teacher: nn.Module | None = None,
+        tokens_per_pass: int | None = None,
+    ) -> None:
+        super().__init__(encoder, objectives, sides=1, tokens_per_pass=tokens_per_pass)
+        self.to_teacher = to_teacher or nn.Identity()
+
+    def _encode(self, tokens: Tokens, labels: Tensor | None) -> ViewPair:
+        if labels is None:
+            raise TertiumError("Distillation needs the teacher's vectors as labels.")
+        student = self._forward(self.encoder, tokens)
+        own = Encoded(self.to_teacher(student.embedding), student.tokens, student.mask)
+        return ViewPair(own, Encoded(labels, labels[:, None], student.mask[:, :1]))
+
+
+class ConditionalModule(TrainingModule):
+    """A conditional model and the objectives that compare its scores with labels.
+
+    Args:
+        model: encoder and head.
+        objectives: by name, with their weights; each learns from conditional data.
+    """
+
+    def __init__(
+        self, model: ConditionalModel, objectives: Mapping[str, WeightedObjective]
+    ) -> None:
+        super().__init__(model.encoder, objectives, sides=3)
+        self.passes = max(part.objective.passes for part in objectives.values())
+        self.head = model.head
+        self._conditional = (model,)  # its parts are registered already: none is saved twice
+
+    @property
+    def conditional(self) -> ConditionalModel:
+        """The model that scores."""
+        return self._conditional[0]
+
+    @property
+    def collator(self) -> Any:
+        """Triples as sequences."""
+        return TripleCollator(self.conditional)
+
+    @property
+    def trained_head(self) -> ConditionalHead:
+        """The head of the conditional model."""
+        if not isinstance(self.head, ConditionalHead):
+            raise TertiumError(f"{type(self.head).__name__} is not a conditional head.")
+        return self.head
+
+    def train(self, mode: bool = True) -> "ConditionalModule":  # noqa: FBT001, FBT002 (torch's)
+        """Training or evaluation mode, also of the model that forwards."""
+        super().train(mode)
+        self.conditional.train(mode)
+        return self
+
+    def forward(
+        self,
+        labels: Tensor | None = None,
+        groups: Tensor | None = None,
+        **features: Tensor,
+    ) -> dict[str, Tensor]:
+        """The loss, and each weighted term under its name."""
+        graded = self._graded(features, cast(Tensor, labels), cast(Tensor, groups))
+        terms = {
+            term: self._weights[name] * value
+            for name, objective in self.objectives.items()
+            for term, value in reduce_terms(
+                cast(Objective, objective).terms_from_scores(graded)
+            ).items()
+        }
+        total = sum(terms.values(), start=graded.compared.score.new_zeros(()))
+        return {"loss": total, **terms}
+
+    def _graded(self, features: dict[str, Tensor], labels: Tensor, groups: Tensor) -> Graded:
+        """The batch as often as an objective needs it; each pass is a group of its own."""
+        seen = [self.conditional(features) for _ in range(self.passes)]
+        if self.passes == 1:
+            return Graded(seen[0], labels, groups)
+        cosines = [compared.cosine for compared in seen if compared.cosine is not None]
+        apart = int(groups.max()) + 1
+        return Graded(
+            Compared(
+                torch.cat([compared.score for compared in seen]),
+                torch.cat(cosines) if cosines else None,
+            ),
+            labels.repeat(self.passes),
+            torch.cat([groups + apart * at for at in range(self.passes)]),
+            self.passes,
+        )
 
 
 def _rows(tokens: Tokens, stride: int) -> Tokens:

@@ -1,9 +1,10 @@
 """One stage of training, on the Hugging Face Trainer."""
 
 import os
+import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,15 +24,22 @@ from transformers.trainer_callback import (
 from tertium.models.bfloat16 import check_bfloat16
 from tertium.models.quiet import quiet
 from tertium.progress import bar
-from tertium.training.conditional import ConditionalModule, TripleCollator
-from tertium.training.examples import Collator, EpochBatches, Examples
+from tertium.training.examples import EpochBatches, Examples
 from tertium.training.health import Measurement, check_health
 from tertium.training.module import TrainingModule
-from tertium.training.optimizer import parameter_groups
 
-__all__ = ["Schedule", "StageTrainer", "last_checkpoint", "train_stage"]
+__all__ = [
+    "Schedule",
+    "StageTrainer",
+    "last_checkpoint",
+    "parameter_groups",
+    "parameter_settings",
+    "train_stage",
+]
 
 _COMPLETE = "complete"  # written last into a checkpoint folder
+_LAYER = re.compile(r"\.layers?\.(\d+)\.")
+_NO_DECAY = re.compile(r"(^|\.)bias$|layer_?norm", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class StageTrainer(Trainer):
         on_cpu = module.encoder.device.type == "cpu"
         if on_cpu and schedule.precision == "bf16":
             check_bfloat16(remedy="train with precision float32")
-        collate = _collator(module)
+        collate = module.collator
         super().__init__(
             model=module,
             args=_arguments(schedule, folder, selecting=select is not None, on_cpu=on_cpu),
@@ -286,7 +294,7 @@ def train_stage(
         schedule: how long and how fast.
         folder: for checkpoints; removed by the caller when they are no longer needed.
         select: measures the module's encoder; the best measurement's weights are kept.
-        resume: go on from the last complete checkpoint in ``folder``.
+        resume: continue from the last complete checkpoint in ``folder``.
         progress: False for no progress on standard error.
     """
     torch.manual_seed(schedule.seed)
@@ -300,13 +308,6 @@ def train_stage(
     return list(trainer.state.log_history)
 
 
-def _collator(module: TrainingModule) -> Any:
-    """How its batches become tensors, and how long its examples are."""
-    if isinstance(module, ConditionalModule):
-        return TripleCollator(module.conditional.model)
-    return Collator(module.encoder.tokenizer, max_length=module.encoder.max_length)
-
-
 def _at_least_one_evaluation(schedule: Schedule, count: int) -> Schedule:
     """A run that is shorter than the interval between evaluations is measured at its end."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
@@ -315,6 +316,46 @@ def _at_least_one_evaluation(schedule: Schedule, count: int) -> Schedule:
     if schedule.evaluate_every is None:
         return schedule
     return replace(schedule, evaluate_every=max(min(schedule.evaluate_every, steps), 1))
+
+
+def parameter_settings(
+    name: str, *, learning_rate: float, weight_decay: float, layer_decay: float, depth: int
+) -> tuple[float, float]:
+    """Learning rate and weight decay of one parameter.
+
+    The top encoder layer and all that is outside the layers (embeddings, heads) take the base
+    rate; each lower layer takes ``layer_decay`` times the rate of the one above. Biases and
+    LayerNorm are never decayed.
+    """
+    layer = _LAYER.search(name)
+    below = depth - 1 - int(layer.group(1)) if layer else 0
+    return learning_rate * layer_decay**below, 0.0 if _NO_DECAY.search(name) else weight_decay
+
+
+def parameter_groups(
+    parameters: Iterable[tuple[str, nn.Parameter]],
+    *,
+    learning_rate: float,
+    weight_decay: float,
+    layer_decay: float,
+    depth: int,
+) -> list[dict[str, Any]]:
+    """Optimiser groups of the trainable parameters, one per pair of settings."""
+    groups: defaultdict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
+    for name, parameter in parameters:
+        if parameter.requires_grad:
+            settings = parameter_settings(
+                name,
+                learning_rate=learning_rate,
+                weight_decay=weight_decay,
+                layer_decay=layer_decay,
+                depth=depth,
+            )
+            groups[settings].append(parameter)
+    return [
+        {"params": members, "lr": rate, "weight_decay": decay}
+        for (rate, decay), members in groups.items()
+    ]
 
 
 def last_checkpoint(folder: Path) -> Path | None:

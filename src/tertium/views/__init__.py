@@ -1,7 +1,5 @@
 """Views: one batch of sentences to another form of it; ids and mask change together."""
 
-from collections.abc import Callable
-
 from tertium.types import ViewName
 from tertium.views.attention_dropout import AttentionDropout
 from tertium.views.base import View, Vocabulary
@@ -18,7 +16,7 @@ __all__ = [
     "Vocabulary",
 ]
 
-VIEWS: dict[str, Callable[..., View]] = {
+VIEWS: dict[str, type[View]] = {
     ViewName.DROPOUT: DropoutTwin,
     ViewName.ADD: AttentionDropout,
     ViewName.SPAN_MASK: SpanMask,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from enum import StrEnum
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -35,7 +36,7 @@ class AttentionDropout(View):
             one for every ``t`` tokens. Special tokens count as tokens.
         k: tokens to drop, for ``static``.
         t: tokens a sentence must have, or per dropped token.
-        last_layer_only: score by the last layer alone.
+        last_layer_only: score by the last layer only.
         protect_special_tokens: never drop CLS, SEP and the last token of content. The authors'
             code drops them like any other.
         shorten_mask: attend only to what is left. The authors' code keeps the old mask, so that
@@ -43,6 +44,8 @@ class AttentionDropout(View):
         count_padding_queries: score as the authors' code does, see
             :func:`tertium.functional.received_attention`.
     """
+
+    scores_tokens: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class AttentionDropout(View):
         self.last_layer_only = last_layer_only
         self.protect_special_tokens = protect_special_tokens
         self.shorten_mask = shorten_mask
-        self.count_padding_queries = count_padding_queries
+        self.counts_padding = count_padding_queries
 
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None
@@ -89,7 +92,7 @@ class AttentionDropout(View):
             attend(tokens),
             tokens.mask,
             last_layer_only=self.last_layer_only,
-            count_padding_queries=self.count_padding_queries,
+            count_padding_queries=self.counts_padding,
         )
 
     @property

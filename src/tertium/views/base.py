@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -51,7 +52,15 @@ class Vocabulary:
 
 
 class View(ABC):
-    """A second form of the same sentences; views stack, each on the result of the one before."""
+    """A second form of the same sentences; views stack, each on the result of the one before.
+
+    Attributes:
+        scores_tokens: it scores tokens by an encoder's attention, which a recipe chooses.
+        counts_padding: it looks at rows of padding, so that attention is computed in one pass.
+    """
+
+    scores_tokens: ClassVar[bool] = False
+    counts_padding: bool = False
 
     @abstractmethod
     def __call__(

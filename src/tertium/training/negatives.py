@@ -1,4 +1,6 @@
-"""Momentum contrast: a slow copy of the encoder fills a queue of further negatives."""
+"""Further negatives: embeddings of other processes, and of earlier batches (momentum contrast)."""
+
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -6,16 +8,56 @@ from torch import Tensor, distributed, nn
 
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.types import Tokens
+from tertium.types import Encoded, Tokens, Towers, ViewPair
 
-__all__ = ["MomentumQueue"]
+__all__ = ["MomentumQueue", "gather_views"]
+
+
+def gather_views(views: ViewPair) -> ViewPair:
+    """The embeddings of all processes, in the order of their ranks; gradients flow back.
+
+    Every process then computes the same loss of the joined batch. Its gradient reaches a
+    process once from each of them, and data-parallel training divides by their number, so that
+    the result is that of one process with the whole batch. Token states and attention stay
+    those of this process.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return views
+    return replace(
+        views,
+        first=_gather(views.first),
+        second=_gather(views.second),
+        negatives=None if views.negatives is None else _gather(views.negatives),
+        towers=None if views.towers is None else _gather_towers(views.towers),
+    )
+
+
+def _gather(encoded: Encoded) -> Encoded:
+    return replace(encoded, embedding=_joined(encoded.embedding, dim=0))
+
+
+def _gather_towers(towers: Towers) -> Towers:
+    """What is contrasted; pooled states meet those of the same sentence only."""
+    return replace(
+        towers,
+        cls=_joined(towers.cls, dim=2),
+        pooled=None,
+        crossed=None if towers.crossed is None else _joined(towers.crossed, dim=2),
+    )
+
+
+def _joined(tensor: Tensor, *, dim: int) -> Tensor:
+    from torch.distributed.nn.functional import all_gather
+
+    parts: tuple[Tensor, ...] = all_gather(tensor.contiguous())  # type: ignore[no-untyped-call]
+    return torch.cat(list(parts), dim=dim)
 
 
 class MomentumQueue(nn.Module):
     """A first-in, first-out queue of embeddings by a moving average of the encoder.
 
     Momentum Contrast (He et al., 2020) as miCSE uses it. Everything is part of the state dict, so
-    a resumed run goes on with the same queue and the same slow encoder.
+    a resumed run has the same queue and the same slow encoder.
 
     Args:
         encoder: the encoder in training; the slow one starts as its copy.

@@ -1,13 +1,14 @@
-"""From a recipe's sources to training examples."""
+"""From a recipe's sources to what a stage trains on: pairs, texts or triplets."""
 
 import hashlib
 import random
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from tertium.corpus.vectors import map_vectors
 from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.data.overlap import pair_key
@@ -27,18 +28,95 @@ from tertium.data.translations import read_translation
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Ensemble
 from tertium.models.combine import combine
-from tertium.recipes.amounts import Amount
 from tertium.recipes.schema import DataSpec, LabelSpec, SourceSpec, StageSpec
 from tertium.records.manifest import TrainingData
 from tertium.training import Examples
 
-__all__ = ["StageData", "load_examples"]
+__all__ = [
+    "OWN_TERMS",
+    "Amount",
+    "StageData",
+    "check_variety",
+    "load_examples",
+    "moved",
+    "seen_in",
+    "taught",
+    "teacher_files",
+]
 
 T = TypeVar("T")
 _Labelled = GradedPair | LabelledPair | NliPair
 _Found = tuple[list[tuple[str, ...]], tuple[str, ...], list[int]]  # examples, terms, rows of each
+OWN_TERMS = "the user's own"  # terms of a file that is no benchmark set
 _MOST_HELD_OUT = 512
 _LEAST_HELD_OUT = 8
+_VECTORS = "teacher.npy"
+_UNITS = {
+    "graded": "pairs",
+    "texts": "sentences",
+    "triplets": "triplets",
+    "conditional": "triples",
+}
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much data a stage runs on.
+
+    Attributes:
+        used: rows that are used, those held out to choose the checkpoint included.
+        of: how many the recipe was published with or asks for, whichever is more; None if it
+            says neither.
+        unit: what is counted.
+        short: whether fewer are there than are asked for. A limit below the published size is
+            the user's choice, and not short of anything.
+    """
+
+    used: int
+    of: int | None
+    unit: str
+    short: bool
+
+    @classmethod
+    def count(cls, spec: DataSpec, sources: Sequence[int], *, kept: int) -> "Amount":
+        """Compare what was found with what the recipe asks for.
+
+        Args:
+            spec: the stage's data.
+            sources: rows found in each source, before its limit and with repeated texts.
+            kept: examples left after all limits.
+        """
+        limits = [source.limit for source in spec.sources]
+        pairs = list(zip(sources, limits, strict=True))
+        rows = sum(found if limit is None else min(found, limit) for found, limit in pairs)
+        missing = sum(max(0, (limit or 0) - found) for found, limit in pairs)
+        own = any(source.name is None for source in spec.sources)
+        published = None if own else spec.published
+        asked = spec.limit or published or (rows + missing if missing else None)
+        used = rows if spec.limit is None else kept
+        known = [size for size in (asked, published) if size is not None]
+        short = asked is not None and used < asked
+        return cls(used, max(known, default=None), _UNITS[spec.kind], short)
+
+    @property
+    def partial(self) -> bool:
+        """Whether less is used than was published or asked for."""
+        return self.of is not None and self.used < self.of
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as in a run's ``data.json``."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """As a card says it.
+
+        >>> print(Amount(58_674, 1_000_000, "sentences", short=True))
+        58,674 of 1,000,000 sentences
+        >>> print(Amount(5_749, 5_749, "pairs", short=False))
+        5,749 pairs
+        """
+        of = f" of {self.of:,}" if self.partial else ""
+        return f"{self.used:,}{of} {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -92,7 +170,7 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
             f"{len(texts)} different examples do not fill one batch of {needed}. Give more texts, "
             f"or a smaller batch: --set stages.{stage.name}.train.batch_size={max(len(texts), 2)}"
         )
-    teacher, seen = _teacher(stage), _seen(spec)
+    teacher, seen = _teacher(stage), seen_in(spec)
     if teacher is not None:
         seen = (*seen, *teacher.training_data)  # what the teacher knows, the student learns
     return StageData(
@@ -105,7 +183,8 @@ def _teacher(stage: StageSpec) -> Ensemble | None:
     return None if spec is None else combine(spec.models, weight=spec.weight, pooling=spec.pooling)
 
 
-def _seen(spec: DataSpec) -> tuple[TrainingData, ...]:
+def seen_in(spec: DataSpec) -> tuple[TrainingData, ...]:
+    """The sources, for the manifest."""
     return tuple(
         TrainingData(
             name=source.name or str(source.file), split=source.split if source.name else None
@@ -131,14 +210,19 @@ def _graded(stage: StageSpec, scale: LabelSpec, folder: Path | None) -> StageDat
     if _holds_out(stage):
         pairs, held_out = _hold_out_pairs(pairs)
     values = [labels.rounded(value) if scale.round else value for _, _, value in pairs]
-    if len(set(values)) < 2:
-        raise TertiumError(
-            f"All {len(values)} labels are equal: there is nothing to learn. Check the labels."
-        )
+    check_variety(values)
     examples = Examples([pair[:2] for pair in pairs], values)
     return StageData(
-        examples, labels, _seen(spec), tuple(licences), amount, held_out_pairs=held_out
+        examples, labels, seen_in(spec), tuple(licences), amount, held_out_pairs=held_out
     )
+
+
+def check_variety(labels: Sequence[float]) -> None:
+    """Raise where there is nothing to learn."""
+    if len(set(labels)) < 2:
+        raise TertiumError(
+            f"All {len(labels)} labels are equal: there is nothing to learn. Check the labels."
+        )
 
 
 def _texts(spec: DataSpec, folder: Path | None) -> _Found:
@@ -149,7 +233,7 @@ def _texts(spec: DataSpec, folder: Path | None) -> _Found:
     for source in spec.sources:
         if source.name is None:
             path = Path(str(source.file))
-            found, licence = _different(_own(source, path), path), "the user's own"
+            found, licence = _different(_own(source, path), path), OWN_TERMS
         else:
             data = _benchmark(source, spec, folder)
             found, licence = _sentences(data.rows, source.name), data.licence
@@ -213,7 +297,7 @@ def _triplets(spec: DataSpec, folder: Path | None) -> _Found:
     for source in spec.sources:
         if source.name is None:
             found: list[Row] = [*iter_rows(Path(str(source.file)), Triplet)]
-            licence = "the user's own"
+            licence = OWN_TERMS
         else:
             data = _benchmark(source, spec, folder)
             found, licence = list(data.rows), data.licence
@@ -293,7 +377,7 @@ def _read(
         own = GradedPair if labels.names is None else LabelledPair
         rows: list[_Labelled] = [*iter_rows(path, own)]
         _check_labels(path, rows, labels)
-        return [(r.sentence1, r.sentence2, _value(r, labels, None)) for r in rows], "the user's own"
+        return [(r.sentence1, r.sentence2, _value(r, labels, None)) for r in rows], OWN_TERMS
     data = _benchmark(source, spec, folder)
     row_type: type[_Labelled] = GradedPair if labels.names is None else NliPair
     if not isinstance(data.rows[0], row_type):
@@ -301,19 +385,22 @@ def _read(
             f"{source.name} holds {type(data.rows[0]).__name__} rows, and the recipe's labels need "
             f"{row_type.__name__}: give labels by {'names' if labels.names is None else 'range'}."
         )
-    scale = benchmarks.DATASETS[source.name].scale
-    return [(r.sentence1, r.sentence2, _value(r, labels, scale)) for r in data.rows], data.licence
+    return [(r.sentence1, r.sentence2, _value(r, labels, source.name)) for r in data.rows], (
+        data.licence
+    )
 
 
-def _value(row: _Labelled, labels: OrderedLabels, scale: tuple[float, float] | None) -> float:
-    """A row's label as a number, moved linearly from the set's own scale to the recipe's."""
+def _value(row: _Labelled, labels: OrderedLabels, dataset: str | None) -> float:
+    """A row's label as a number; ``dataset`` is where it is from, unless the user's own."""
     if not isinstance(row, GradedPair):
         return labels.value(row.label)
-    if scale is None:
-        return labels.value(row.score)
-    low, high = scale
-    share = (row.score - low) / (high - low)
-    return labels.low + share * (labels.high - labels.low)
+    return labels.value(row.score) if dataset is None else moved(row.score, dataset, labels)
+
+
+def moved(score: float, dataset: str, labels: OrderedLabels) -> float:
+    """A grade, moved linearly from the scale of a benchmark set to the recipe's."""
+    low, high = benchmarks.DATASETS[dataset].scale or (labels.low, labels.high)
+    return labels.low + (score - low) / (high - low) * (labels.high - labels.low)
 
 
 def _check_labels(path: Path, rows: list[_Labelled], labels: OrderedLabels) -> None:
@@ -336,3 +423,18 @@ def _check_labels(path: Path, rows: list[_Labelled], labels: OrderedLabels) -> N
             problems.append(Problem(str(path), number, column, str(given), remedy))
     if problems:
         raise DataError(problems)
+
+
+def taught(
+    examples: Examples, teacher: Ensemble, folder: Path, *, progress: bool | None = None
+) -> Examples:
+    """The examples with the teacher's vectors, which are made once and kept in ``folder``."""
+    texts = [text for (text,) in examples.texts]
+    return replace(
+        examples, labels=map_vectors(teacher, texts, folder / _VECTORS, progress=progress)
+    )
+
+
+def teacher_files(folder: Path) -> list[Path]:
+    """What :func:`taught` has left in ``folder``."""
+    return list(folder.glob(f"{Path(_VECTORS).stem}.*"))

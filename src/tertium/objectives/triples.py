@@ -1,0 +1,119 @@
+"""Objectives for graded triples only: two sentences, a condition and a label."""
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from tertium.errors import TertiumError
+from tertium.objectives.base import Objective, Tempered
+from tertium.types import DataKind, Graded, Term, ViewPair
+
+__all__ = ["CoSent", "Consistency", "Quadruplet", "cosent", "ordered_pairs", "quadruplet"]
+
+
+class _TripleObjective(Objective):
+    """An objective that compares scores, and has nothing to say about views."""
+
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"conditional"})
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """Views have no conditions."""
+        raise TertiumError(f"{type(self).__name__} learns from conditional data only.")
+
+
+def quadruplet(
+    nearer: Float[Tensor, " n"], farther: Float[Tensor, " n"], *, margin: float
+) -> Float[Tensor, " n"]:
+    """``max(0, margin + d(nearer) - d(farther))`` with d = 1 - cosine: C-STS, section 4.
+
+    Args:
+        nearer: cosine of the sentences under the condition with the higher label.
+        farther: their cosine under the condition with the lower label.
+        margin: by which the distances should differ.
+    """
+    return (margin - nearer + farther).clamp(min=0)
+
+
+def ordered_pairs(labels: Float[Tensor, " n"], groups: Int[Tensor, " n"]) -> Bool[Tensor, "n n"]:
+    """Whether row i has the sentences of row j and a higher label."""
+    return (groups[:, None] == groups) & (labels[:, None] > labels)
+
+
+class Quadruplet(_TripleObjective):
+    """Of two conditions on the same sentences, the one with the higher label has the higher cosine.
+
+    C-STS (Deshpande et al., 2023). It ranks and does not grade: on its own it leaves the scores
+    uncalibrated, which ``mse`` beside it fixes. Rows without a partner, or with one of the same
+    label, have no part in it.
+
+    Args:
+        margin: by which the distances should differ; the authors' is 1.
+    """
+
+    needs_vectors: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = True
+
+    def __init__(self, *, margin: float = 1.0) -> None:
+        super().__init__()
+        if not margin > 0:
+            raise TertiumError(f"margin must be positive, got {margin}.")
+        self.margin = margin
+
+    def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
+        """One term, a value for each pair of conditions with different labels."""
+        cosine = graded.compared.cosine
+        if cosine is None:
+            raise TertiumError("quadruplet compares vectors: it needs head bi or tri.")
+        nearer, farther = ordered_pairs(graded.labels, graded.groups).nonzero(as_tuple=True)
+        if not len(nearer):
+            return {"quadruplet": Term(0 * cosine)}
+        values = quadruplet(cosine[nearer], cosine[farther], margin=self.margin)
+        return {"quadruplet": Term(values)}
+
+
+def cosent(
+    scores: Float[Tensor, " n"], labels: Float[Tensor, " n"], *, temperature: float
+) -> Float[Tensor, ""]:
+    """``log(1 + Σ exp((s_j - s_i) / temperature))`` over all i, j with a higher label of i.
+
+    A smooth count of the pairs in the wrong order (Su, 2022). It is 0 if all labels are equal.
+    """
+    wrong = (scores - scores[:, None]) / temperature  # row i, column j: s_j - s_i
+    ordered = labels[:, None] > labels
+    return torch.cat([wrong[ordered], scores.new_zeros(1)]).logsumexp(dim=0)
+
+
+class CoSent(_TripleObjective, Tempered):
+    """Of any two triples of the batch, the one with the higher label has the higher score.
+
+    It ranks and does not grade, as ``quadruplet``, but across sentence pairs: what a rank
+    correlation asks for.
+
+    Args:
+        temperature: differences of scores are divided by it; its author's is 0.05.
+    """
+
+    def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
+        """One term, a single value for the batch."""
+        found = cosent(graded.compared.score, graded.labels, temperature=self.temperature)
+        return {"cosent": Term(found[None])}
+
+
+class Consistency(_TripleObjective):
+    """``(s - s')²`` of two passes: R-Drop (Liang et al., 2021), for scores instead of classes.
+
+    Every triple is encoded twice with different dropout, so that a step takes twice as long; the
+    other objectives see both passes.
+    """
+
+    auxiliary: ClassVar[bool] = True
+    passes: ClassVar[int] = 2
+
+    def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
+        """One term, a value for each triple."""
+        if graded.passes != 2:
+            raise TertiumError(f"consistency compares two passes, got {graded.passes}.")
+        first, second = graded.compared.score.chunk(2)
+        return {"consistency": Term((first - second).square())}
