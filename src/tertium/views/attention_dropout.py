@@ -64,7 +64,7 @@ class AttentionDropout(View):
             raise TertiumError(f"k must not be negative, got {k}.")
         if t < 0 or (t == 0 and Rate(rate) is Rate.DYNAMIC):
             raise TertiumError(f"t must be {'positive' if t == 0 else 'at least 0'}, got {t}.")
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary)
         self.aggregation = Aggregation(aggregation)
         self.rate = Rate(rate)
         self.k = k

@@ -62,6 +62,9 @@ class View(ABC):
     scores_tokens: ClassVar[bool] = False
     counts_padding: bool = False
 
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+
     @abstractmethod
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None

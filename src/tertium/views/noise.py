@@ -21,9 +21,6 @@ NOT_MASKED = -100  # label of positions that were not hidden
 class DropoutTwin(View):
     """The same tokens again: the encoder's own dropout makes the difference (SimCSE)."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
-
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None
     ) -> Tokens:
@@ -35,7 +32,7 @@ class Deletion(View):
     """Leave out each token of content with probability ``rate``; one always stays."""
 
     def __init__(self, vocabulary: Vocabulary, *, rate: float = 0.1) -> None:
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary)
         self.rate = _share(rate)
 
     def __call__(
@@ -58,7 +55,7 @@ class Repetition(View):
     """
 
     def __init__(self, vocabulary: Vocabulary, *, rate: float = 0.32) -> None:
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary)
         self.rate = _share(rate)
 
     def __call__(
@@ -87,7 +84,7 @@ class SpanMask(View):
     def __init__(self, vocabulary: Vocabulary, *, characters: int = 5) -> None:
         if characters < 1:
             raise TertiumError(f"characters must be at least 1, got {characters}.")
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary)
         self.characters = characters
         self.mask_id = vocabulary.mask_id
 
