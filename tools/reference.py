@@ -183,7 +183,7 @@ def published_block(_: str, old: str) -> str:
     """A table of recipes whose last cell is the figure of the paper."""
 
     def row(cells: list[str]) -> list[str]:
-        figures = [read_recipe(name)[0].published for name in re.findall(r"`([^`]+)`", cells[0])]
+        figures = [read_recipe(name).published for name in re.findall(r"`([^`]+)`", cells[0])]
         known = [f"{figure:.2f}" for figure in figures if figure is not None]
         return [*cells[:-1], ", ".join(known)]
 

@@ -66,7 +66,7 @@ def test_defaults_are_those_of_the_functions(command: str) -> None:
 
 
 def test_distil_states_the_settings_of_its_recipe() -> None:
-    recipe, _ = read_recipe("distil-minilm")
+    recipe = read_recipe("distil-minilm")
     options = {p.name: p for p in commands()["tertium distil"].params}
     train: BaseModel = recipe.stages[0].train
     for name in ("epochs", "batch_size", "learning_rate", "seed"):

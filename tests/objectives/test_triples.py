@@ -59,7 +59,7 @@ def test_it_needs_vectors_conditions_and_a_margin() -> None:
     with pytest.raises(TertiumError, match="margin must be positive"):
         Quadruplet(margin=0.0)
     side = Encoded(torch.zeros(1, 2), torch.zeros(1, 1, 2), torch.ones(1, 1, dtype=torch.long))
-    with pytest.raises(TertiumError, match="conditional data only"):
+    with pytest.raises(TertiumError, match="only from conditional data"):
         Quadruplet().terms(ViewPair(side, side))
 
 

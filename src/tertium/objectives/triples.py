@@ -20,7 +20,7 @@ class _TripleObjective(Objective):
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """Views have no conditions."""
-        raise TertiumError(f"{type(self).__name__} learns from conditional data only.")
+        raise TertiumError(f"{type(self).__name__} learns only from conditional data.")
 
 
 def quadruplet(
