@@ -13,7 +13,6 @@ from common import data_folder, publish
 
 import tertium
 from tertium.evaluation import spearman
-from tertium.models import TripleGrader
 from tertium.recipes.files import read_recipe
 from tertium.recipes.triples import load_triples
 
@@ -26,7 +25,7 @@ def main() -> None:
     answers = {}
     for name in sys.argv[1:]:
         model = tertium.load(name)
-        if not isinstance(model, TripleGrader):
+        if not model.takes_conditions:
             sys.exit(f"{name} takes no conditions.")
         answers[name] = model.score([row.texts for row in rows], within_scale=False)
     table = []

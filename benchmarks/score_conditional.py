@@ -61,7 +61,7 @@ def _naive(scorer: ConditionalScorer, triples: list[TextTriple]) -> np.ndarray:
     scores = []
     for start in range(0, len(triples), BATCH):
         rows = [row[0] for row in model.sequences(triples[start : start + BATCH])]
-        features = model.joiner.batch(rows, width=LENGTH)
+        features = model.tokenizer.batch(rows, width=LENGTH)
         out = backbone(
             input_ids=features["input_ids"],
             attention_mask=features["attention_mask"],

@@ -19,8 +19,7 @@ from serve_common import bodies, ours, wrk
 
 import tertium
 from tertium.models import Encoder
-from tertium.models.batching import lean_batches, token_budget_batches
-from tertium.models.encoder import Truncation
+from tertium.models.tokens import TokenizationStats, lean_batches, token_budget_batches
 from tertium.serve.batching import BatchQueue, QueuedRequest
 from tertium.serve.host import TextReader
 from tertium.serve.spawn import Spec
@@ -48,7 +47,7 @@ def column(engine: str, texts: Sequence[str], seconds: float) -> dict[str, str]:
     """All figures of an engine."""
     model = tertium.load(engine=engine)
     assert isinstance(model, Encoder)
-    lengths = np.array([len(ids) for ids in model.tokenize(texts, truncation=Truncation())])
+    lengths = np.array([len(ids) for ids in model.tokenize(texts, truncation=TokenizationStats())])
     budget, gathered = model.token_budget or 1024, Spec(model="").batch_tokens
     together = max(gathered // round(lengths.mean()), 1)
     whole, alone = [], []

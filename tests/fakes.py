@@ -15,17 +15,22 @@ from transformers import (
     RobertaConfig,
 )
 
+from tertium.models.base import Embedder
+from tertium.records.manifest import TrainingData
 from tertium.types import Pooling, TextPair
 
 
-class HashEncoder:
+class HashEncoder(Embedder):
     """Vectors drawn from a hash of the text: the same text always gives the same vector."""
+
+    name: str = "hash"
+    dimension: int = 16
+    pooling: Pooling | None = Pooling.MEAN
+    training_data: tuple[TrainingData, ...] = ()
 
     def __init__(self, name: str = "hash", dimension: int = 16) -> None:
         self.name = name
         self.dimension = dimension
-        self.pooling: Pooling | None = Pooling.MEAN
-        self.scale = (-1.0, 1.0)
         self.seen: list[str] = []
 
     def encode(self, texts: Sequence[str], **options: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from tertium.data import DATASETS
 from tertium.engines import ENGINES
 from tertium.evaluation import TASKS
 from tertium.heads import CONDITIONAL_HEADS, HEADS
-from tertium.models import ENCODERS, NAMES
+from tertium.models import KINDS, NAMES
 from tertium.objectives import OBJECTIVES
 from tertium.recipes import suites
 from tertium.recipes.files import recipe_names
@@ -64,10 +64,10 @@ def test_public_names() -> None:
         _ = tertium.nothing
 
 
-@pytest.mark.parametrize("key", ENCODERS)
+@pytest.mark.parametrize("key", KINDS)
 def test_every_encoder_has_a_kind_and_tests(key: str) -> None:
     assert key in set(Kind)
-    module = ENCODERS[key].__module__.rsplit(".", 1)[-1]
+    module = KINDS[key].__module__.rsplit(".", 1)[-1]
     assert (TESTS / "models" / f"test_{module}.py").is_file()
 
 

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from tertium.models.adapter import apply_adapter, extract_adapter
+from tertium.models.adapters import apply_adapter, extract_adapter
 
 torch.manual_seed(0)
 base, tuned = nn.Linear(64, 64), nn.Linear(64, 64)

@@ -11,9 +11,11 @@ from tertium.lazy import lazy
 from tertium.registration import register_architectures
 
 if TYPE_CHECKING:
+    from tertium.engines.loading import load
     from tertium.errors import TertiumError
     from tertium.evaluation import Report
-    from tertium.models import Encoder, load
+    from tertium.explain import explain_score
+    from tertium.models import Encoder
     from tertium.recipes import evaluate
     from tertium.recipes.schema import Recipe
     from tertium.recipes.train import train
@@ -26,6 +28,7 @@ __all__ = [
     "TertiumError",
     "__version__",
     "evaluate",
+    "explain_score",
     "load",
     "train",
 ]
@@ -33,7 +36,9 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "models": ["Encoder", "load"],
+        "engines.loading": ["load"],
+        "explain": ["explain_score"],
+        "models": ["Encoder"],
         "errors": ["TertiumError"],
         "evaluation": ["Report"],
         "recipes": ["evaluate"],

@@ -27,6 +27,7 @@ __all__ = [
     "EngineName",
     "ExplanationMethod",
     "Graded",
+    "Hit",
     "Kind",
     "Masked",
     "Pooling",
@@ -104,6 +105,21 @@ class Aggregation(StrEnum):
 
     NAIVE = "naive"
     ROLLOUT = "rollout"
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A text that was found, and its score with the query.
+
+    Attributes:
+        id: of the text in an index, or its place in a list.
+        text: the text itself.
+        score: its cosine with the query, or what the model scores.
+    """
+
+    id: str
+    text: str
+    score: float
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ import torch
 
 import tertium
 from tertium.corpus.manifest import check_identity, identify
+from tertium.engines.loading import load_embedder
 from tertium.errors import TertiumError
 from tertium.models import Ensemble
-from tertium.models.loading import load_embedder
 from tests.fakes import HashEncoder
 
 

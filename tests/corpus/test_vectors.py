@@ -14,7 +14,7 @@ from tertium.engines.static import distil_static
 from tertium.errors import TertiumError
 from tertium.heads import CosineHead
 from tertium.models import Encoder, Ensemble, PairScorer
-from tertium.models.encoder import Truncation
+from tertium.models.tokens import TokenizationStats
 from tertium.types import Pooling
 from tests.fakes import HashEncoder
 
@@ -95,7 +95,7 @@ def test_vectors_are_found_by_the_models_content_and_not_by_its_name(
         return (inside.encoder if kind == "pair" else inside).model.parameters()
 
     used = build()
-    used.encode(["x " * 100], truncation=Truncation())
+    used.encode(["x " * 100], truncation=TokenizationStats())
     assert made(used) == len(texts)
     assert made(build()) == 0
     assert made(build("another")) == 0

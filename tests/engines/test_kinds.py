@@ -9,7 +9,7 @@ import pytest
 import tertium
 from tertium.engines.export import export
 from tertium.engines.parts import parts_of
-from tertium.models import TripleGrader
+from tertium.models import TripleScorer
 from tests.engines.models import KINDS, runs_here, write
 from tests.models.test_conditional import TRIPLES
 
@@ -24,7 +24,7 @@ pytest.importorskip("openvino", reason="the extra 'fast' is not installed")
 
 def answers(model: Any) -> np.ndarray:
     """Scores within their scale, or vectors of length 1."""
-    if isinstance(model, TripleGrader):
+    if isinstance(model, TripleScorer):
         low, high = model.scale
         return (model.score(TRIPLES, within_scale=False) - low) / (high - low)
     return np.asarray(model.encode(TEXTS, normalize=True))

@@ -8,7 +8,7 @@ import pytest
 import tertium
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.models import Encoder
-from tertium.models.encoder import TruncationWarning, UnknownTextWarning
+from tertium.models.tokens import TruncationWarning, UnknownTextWarning
 from tertium.models.towers import join_towers
 from tests.fakes import tiny_model
 

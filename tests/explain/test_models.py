@@ -11,7 +11,7 @@ from tertium.errors import TertiumError
 from tertium.explain import Explanation
 from tertium.heads import CosineHead, SiameseHead
 from tertium.models import ConditionalAverage, Encoder, Ensemble, PairScorer
-from tertium.models.triples import BlankConditionWarning
+from tertium.models.tokens import BlankConditionWarning
 from tests.models.test_conditional import scorer_of
 
 PAIR = ("the cat sleeps .", "a dog")

@@ -8,7 +8,7 @@ from filelock import FileLock
 from tertium.errors import TertiumError
 from tertium.jobs import backtranslate as module
 from tertium.jobs.backtranslate import round_trip
-from tertium.models.encoder import TruncationWarning
+from tertium.models.tokens import TruncationWarning
 from tertium.models.translator import Translator
 from tests.forking import fork_command
 from tests.training.toys import StoppedError, toy_texts

@@ -6,13 +6,13 @@ import pytest
 
 import tertium
 from tertium.data.labels import OrderedLabels
+from tertium.engines.loading import load_embedder
 from tertium.errors import TertiumError
 from tertium.models import ConditionalAverage
-from tertium.models.adapter import extract_adapter
-from tertium.models.combine import average
-from tertium.models.encoder import TruncationWarning
-from tertium.models.loading import load_embedder
+from tertium.models.adapters import extract_adapter
+from tertium.models.loading import average
 from tertium.models.names import takes_conditions
+from tertium.models.tokens import TruncationWarning
 from tests.models.test_conditional import raw, scorer_of
 
 

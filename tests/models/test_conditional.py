@@ -10,16 +10,16 @@ from sentence_transformers import CrossEncoder
 
 import tertium
 from tertium.data.labels import OrderedLabels
+from tertium.engines.loading import load_conditional, load_embedder
 from tertium.errors import TertiumError
 from tertium.heads import CONDITIONAL_HEADS
 from tertium.models import ConditionalScorer, Encoder
 from tertium.models import attention as capturing
+from tertium.models.base import Embedder, TripleScorer
 from tertium.models.conditional import model_shape
-from tertium.models.encoder import TruncationWarning
-from tertium.models.loading import load_conditional, load_embedder
-from tertium.models.triples import BlankConditionWarning
+from tertium.models.tokens import BlankConditionWarning, TruncationWarning
 from tertium.records.manifest import TrainingData, read_manifest
-from tertium.types import Embedder, Kind, TripleScorer
+from tertium.types import Kind
 from tests.heads.test_conditional import SETTINGS as HEADS
 
 GRADES = OrderedLabels(1.0, 5.0)

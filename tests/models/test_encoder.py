@@ -14,9 +14,10 @@ from sentence_transformers import SentenceTransformer
 import tertium
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.encoder import Truncation, TruncationWarning, UnknownTextWarning
+from tertium.models.base import Embedder
+from tertium.models.tokens import TokenizationStats, TruncationWarning, UnknownTextWarning
 from tertium.records.manifest import TrainingData, read_manifest
-from tertium.types import Embedder, Pooling, Scorer
+from tertium.types import Pooling
 from tests.fakes import WORDS
 
 TEXT = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join)
@@ -122,7 +123,7 @@ def test_of_an_endless_text_no_more_is_read_than_fills_the_model(
     word: str, bert: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless, enough = word * 4000, word * 400
-    expected = bert.encode([enough], truncation=Truncation())
+    expected = bert.encode([enough], truncation=TokenizationStats())
     read: list[int] = []
     ids = Encoder._ids
 
@@ -131,7 +132,7 @@ def test_of_an_endless_text_no_more_is_read_than_fills_the_model(
         return ids(self, texts)
 
     monkeypatch.setattr(Encoder, "_ids", counted)
-    truncation = Truncation()
+    truncation = TokenizationStats()
     np.testing.assert_array_equal(bert.encode([endless], truncation=truncation), expected)
     assert truncation.cut == 1 and sum(read) <= 32 * bert.max_length
 
@@ -382,7 +383,7 @@ def test_a_model_can_be_saved_over_the_folder_it_came_from(bert: Encoder, tmp_pa
 
 def test_an_encoder_embeds_and_scores(bert: Encoder) -> None:
     assert isinstance(bert, Embedder)
-    assert isinstance(bert, Scorer)
+    assert not bert.takes_conditions
 
 
 def test_a_model_without_a_transformer_is_refused() -> None:

@@ -5,7 +5,7 @@ import hashlib
 import torch
 from torch import nn
 
-from tertium.models.hashing import hash_weights
+from tertium.models.fingerprint import hash_weights
 
 
 def digest(module: nn.Module) -> str:

@@ -17,8 +17,8 @@ from tertium.errors import TertiumError
 from tertium.heads import CosineHead
 from tertium.jobs.fingerprint import model_fingerprint
 from tertium.models import Encoder, Ensemble, PairScorer
-from tertium.models.adapter import ADAPTER, extract_adapter
-from tertium.models.average import ConditionalAverage
+from tertium.models.adapters import ADAPTER, extract_adapter
+from tertium.models.mixture import ConditionalAverage
 from tertium.records.manifest import FILE_NAME
 from tests.models.test_conditional import scorer_of
 

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 import tertium
 from tertium.data.samples import sample_pairs
 from tertium.evaluation import spearman
-from tertium.models import NAMES, PairScorer, TripleGrader
+from tertium.models import NAMES, PairScorer, TripleScorer
 from tertium.records.manifest import read_manifest
 from tertium.types import Kind, Pooling
 
@@ -59,9 +59,9 @@ def sts() -> PairScorer:
 
 
 @pytest.fixture(scope="module")
-def conditional() -> TripleGrader:
+def conditional() -> TripleScorer:
     loaded = load_offline("conditional")
-    assert isinstance(loaded, TripleGrader)
+    assert isinstance(loaded, TripleScorer)
     return loaded
 
 
@@ -168,7 +168,7 @@ BEACH = ("Two dogs run on a sunny beach.", "Two cats sleep on a beach at night."
 VANS = ("A red van stands at the school.", "Three red bicycles lean against a shop.")
 
 
-def test_conditional_grades_from_1_to_5(conditional: TripleGrader) -> None:
+def test_conditional_grades_from_1_to_5(conditional: TripleScorer) -> None:
     assert (conditional.name, conditional.scale) == ("conditional", (1.0, 5.0))
     assert ("C-STS", "train", "training") in [
         (data.name, data.split, data.use) for data in conditional.training_data
@@ -176,7 +176,7 @@ def test_conditional_grades_from_1_to_5(conditional: TripleGrader) -> None:
     assert "validation" not in {data.split for data in conditional.training_data}
 
 
-def test_the_respect_decides(conditional: TripleGrader) -> None:
+def test_the_respect_decides(conditional: TripleScorer) -> None:
     number, action, color, vehicle = conditional.score(
         [
             (*BEACH, "the number of animals"),
@@ -188,13 +188,13 @@ def test_the_respect_decides(conditional: TripleGrader) -> None:
     assert number > action + 0.3 and color > vehicle + 0.3
 
 
-def test_conditional_is_symmetric(conditional: TripleGrader) -> None:
+def test_conditional_is_symmetric(conditional: TripleScorer) -> None:
     there = conditional.score([(*BEACH, "the number of animals"), (*VANS, "the color")])
     back = conditional.score([(*BEACH[::-1], "the number of animals"), (*VANS[::-1], "the color")])
     np.testing.assert_allclose(there, back, atol=1e-5)
 
 
-def test_conditional_explains_itself(conditional: TripleGrader) -> None:
+def test_conditional_explains_itself(conditional: TripleScorer) -> None:
     found = conditional.explain(*BEACH, condition="the number of animals")
     assert [word.text for word in found.words[0]][:2] == ["Two", "dogs"]
     again = conditional.explain(*BEACH, condition="the number of animals")

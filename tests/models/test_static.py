@@ -9,10 +9,11 @@ import tertium
 from tertium.engines.static import distil_static
 from tertium.errors import TertiumError
 from tertium.models import Encoder, Ensemble, StaticEncoder
-from tertium.models.encoder import Truncation, UnknownTextWarning
+from tertium.models.base import Embedder
 from tertium.models.static import is_static
+from tertium.models.tokens import TokenizationStats, UnknownTextWarning
 from tertium.records.manifest import TrainingData, read_manifest
-from tertium.types import Embedder, Kind, Scorer
+from tertium.types import Kind
 
 TEXTS = ["the cat sleeps .", "a dog barks", "", "a b c d e f g", "a dog barks", "sleeps cat the ."]
 
@@ -26,7 +27,7 @@ def static(tiny_bert: Path) -> StaticEncoder:
 
 
 def test_it_is_an_embedder_and_a_scorer(static: StaticEncoder) -> None:
-    assert isinstance(static, Embedder) and isinstance(static, Scorer)
+    assert isinstance(static, Embedder) and not static.takes_conditions
     assert (static.dimension, static.pooling, static.kind) == (16, None, Kind.STATIC)
     assert static.scale == (-1.0, 1.0) and not static.normalizes
 
@@ -60,7 +61,7 @@ def test_streams_and_long_texts(static: StaticEncoder) -> None:
 
 
 def test_texts_that_nobody_knows_are_counted(static: StaticEncoder) -> None:
-    counted = Truncation()
+    counted = TokenizationStats()
     static.encode(["🙂", "cat 🙂", ""], truncation=counted)
     assert (counted.texts, counted.unknown, counted.cut) == (3, 1, 0)
     with pytest.warns(UnknownTextWarning, match="1 of 2 distinct texts"):

@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from tertium import errors
 from tertium.errors import MissingExtraError, TertiumError
-from tertium.models.encoder import Truncation
+from tertium.models.tokens import TokenizationStats
 from tertium.models.translator import Translator
 from tests.translators import tiny_marian, tiny_nllb
 
@@ -53,7 +53,7 @@ def test_a_multilingual_model_is_told_the_languages(nllb: Translator, marian: Tr
 
 
 def test_long_texts_are_counted(marian: Translator) -> None:
-    counted = Truncation()
+    counted = TokenizationStats()
     marian.translate(
         ["a b c d e f g h i j k l m", "a"],
         source="en",

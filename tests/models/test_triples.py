@@ -6,31 +6,32 @@ from hypothesis import strategies as st
 import tertium
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.triples import Joiner, checked_triples, shared_budget
+from tertium.models.tokens import check_triples
+from tertium.models.triples import TripleTokenizer, shared_budget
 
 
 @pytest.fixture(params=["bert", "roberta"])
-def joiner(request: pytest.FixtureRequest) -> Joiner:
+def joiner(request: pytest.FixtureRequest) -> TripleTokenizer:
     encoder = tertium.load(request.getfixturevalue(f"tiny_{request.param}"))
     assert isinstance(encoder, Encoder)
-    return Joiner(encoder.tokenizer, max_length=16)
+    return TripleTokenizer(encoder.tokenizer, max_length=16)
 
 
-def joined(joiner: Joiner, *texts: str) -> tuple[list[str], int, bool]:
+def joined(joiner: TripleTokenizer, *texts: str) -> tuple[list[str], int, bool]:
     ids = joiner.tokenize(texts)
     *sentences, condition = (ids[text] for text in texts)
     row = joiner.join(sentences, condition)
     return joiner.tokenizer.convert_ids_to_tokens(row.ids), row.sentences, row.cut
 
 
-def test_one_sequence_and_its_segments(joiner: Joiner) -> None:
+def test_one_sequence_and_its_segments(joiner: TripleTokenizer) -> None:
     first, separator = joiner.tokenizer.cls_token, joiner.tokenizer.sep_token
     tokens, sentences, cut = joined(joiner, "the cat", "a dog", "b c")
     expected = [first, "the", "cat", separator, "a", "dog", separator, "b", "c", separator]
     assert (tokens, sentences, cut) == (expected, 7, False)
 
 
-def test_a_separator_in_a_sentence_is_text(joiner: Joiner) -> None:
+def test_a_separator_in_a_sentence_is_text(joiner: TripleTokenizer) -> None:
     separator = joiner.tokenizer.sep_token_id
     ids = joiner.tokenize([f"a {joiner.tokenizer.sep_token} b", "c"])
     assert all(separator not in found for found in ids.values())
@@ -38,7 +39,7 @@ def test_a_separator_in_a_sentence_is_text(joiner: Joiner) -> None:
     assert row.ids.count(separator) == 3
 
 
-def test_the_longer_sentence_is_cut_first_and_the_condition_stays(joiner: Joiner) -> None:
+def test_the_longer_sentence_is_cut_first_and_the_condition_stays(joiner: TripleTokenizer) -> None:
     tokens, sentences, cut = joined(joiner, "a " * 30, "b c", "d e f")
     assert len(tokens) == 16 and cut
     assert tokens[sentences:] == ["d", "e", "f", joiner.tokenizer.sep_token]
@@ -48,7 +49,7 @@ def test_the_longer_sentence_is_cut_first_and_the_condition_stays(joiner: Joiner
 
 
 def test_a_condition_longer_than_everything_leaves_a_token_of_each_sentence(
-    joiner: Joiner,
+    joiner: TripleTokenizer,
 ) -> None:
     tokens, _, cut = joined(joiner, "a a", "b b", "d " * 40)
     assert len(tokens) == 16 and cut
@@ -58,7 +59,7 @@ def test_a_condition_longer_than_everything_leaves_a_token_of_each_sentence(
     assert not cut and tokens.count("d") == 7
 
 
-def test_empty_parts(joiner: Joiner) -> None:
+def test_empty_parts(joiner: TripleTokenizer) -> None:
     first, separator = joiner.tokenizer.cls_token, joiner.tokenizer.sep_token
     assert joined(joiner, "", "a", "b")[0] == [first, separator, "a", separator, "b", separator]
     tokens, sentences, _ = joined(joiner, "a", "b", "")
@@ -66,7 +67,7 @@ def test_empty_parts(joiner: Joiner) -> None:
     assert sentences == len(tokens)
 
 
-def test_a_batch_has_segments_and_padding(joiner: Joiner) -> None:
+def test_a_batch_has_segments_and_padding(joiner: TripleTokenizer) -> None:
     ids = joiner.tokenize(["a", "b c"])
     rows = [joiner.join([ids["a"], ids["b c"]], ids["a"]), joiner.join([ids["a"]], None)]
     batch = joiner.batch(rows)
@@ -77,19 +78,19 @@ def test_a_batch_has_segments_and_padding(joiner: Joiner) -> None:
     assert torch.equal(joiner.batch(rows, width=16)["input_ids"][:, :8], batch["input_ids"])
 
 
-def test_a_length_without_room_is_refused(joiner: Joiner) -> None:
-    small = Joiner(joiner.tokenizer, max_length=6)
+def test_a_length_without_room_is_refused(joiner: TripleTokenizer) -> None:
+    small = TripleTokenizer(joiner.tokenizer, max_length=6)
     with pytest.raises(TertiumError, match="leaves no room"):
         small.join([[5], [6]], [7])
 
 
-def test_a_tokenizer_without_separator_is_refused(joiner: Joiner) -> None:
+def test_a_tokenizer_without_separator_is_refused(joiner: TripleTokenizer) -> None:
     class Bare:
         cls_token_id = 0
         pad_token_id = 0
 
     with pytest.raises(TertiumError, match="has no sep token"):
-        Joiner(Bare(), max_length=8)  # type: ignore[arg-type]
+        TripleTokenizer(Bare(), max_length=8)  # type: ignore[arg-type]
 
 
 @given(lengths=st.lists(st.integers(0, 50), min_size=1, max_size=2), budget=st.integers(2, 60))
@@ -106,4 +107,4 @@ def test_a_budget_is_filled_and_never_exceeded(lengths: list[int], budget: int) 
 @pytest.mark.parametrize("bad", [("a", "b"), "abc", ("a", "b", 3), ("a", "b", None)])
 def test_what_is_no_triple_is_refused(bad: object) -> None:
     with pytest.raises(TertiumError, match=r"triples\[1\] is .*not two sentences and a condition"):
-        checked_triples([("a", "b", "c"), bad])  # type: ignore[list-item]
+        check_triples([("a", "b", "c"), bad])  # type: ignore[list-item]

@@ -16,7 +16,7 @@ from tertium.data.problems import DataError
 from tertium.errors import TertiumError
 from tertium.heads import CosineHead
 from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer
-from tertium.models.adapter import extract_adapter
+from tertium.models.adapters import extract_adapter
 from tertium.objectives import OBJECTIVES
 from tertium.recipes.build import build_encoder, build_module
 from tertium.recipes.files import RecipeError, read_recipe, recipe_names

@@ -15,7 +15,7 @@ import tertium
 from tertium.corpus import vectors as vectors_module
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Encoder, Ensemble
-from tertium.models.combine import combine
+from tertium.models.loading import combine
 from tertium.objectives.base import NonFiniteLossError
 from tertium.recipes import data as teachers_module
 from tertium.recipes.distil import distil

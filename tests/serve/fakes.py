@@ -7,7 +7,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+import tertium.explain.explain as explaining
 from tertium.explain.readings import Owner, Reading, States
 from tertium.explain.words import split_words
-from tertium.models.explains import Explains
+from tertium.models.base import TripleScorer
 from tertium.serve.spawn import Spec, run_worker
 from tertium.serve.worker import Worker
 from tests.fakes import HashEncoder
@@ -27,7 +28,7 @@ from tests.fakes import HashEncoder
 LOADER = "tests.serve.fakes:load"
 
 
-class FakeModel(Explains, HashEncoder):
+class FakeModel(HashEncoder):
     """Vectors from hashes. Some texts are special: they take time, fail, or kill the process."""
 
     def __init__(self, name: str, *, pause: float = 0.0) -> None:
@@ -89,20 +90,36 @@ class FakeModel(Explains, HashEncoder):
         ]
 
 
-class FakeConditional:
-    """Scores from 1 to 5 by the length of the condition."""
+_readings_of = explaining.readings_of
+
+
+def readings_of(model: Any, item: tuple[str, ...]) -> list[Reading]:
+    """As the library's, and those of the fake."""
+    return model.readings(item) if isinstance(model, FakeModel) else _readings_of(model, item)
+
+
+explaining.readings_of = readings_of
+
+
+class FakeConditional(TripleScorer):
+    """Scores from 1 to 5 by the length of the condition, and cannot say why."""
 
     name = "respects"
     scale = (1.0, 5.0)
+    explain: Any = None
 
-    def score(self, triples: Iterable[tuple[str, str, str]], **options: Any) -> np.ndarray:
+    def grade(self, triples: list[tuple[str, str, str]], **options: Any) -> np.ndarray:
         return np.array([1 + len(condition) % 5 for *_, condition in triples], np.float32)
 
+    def save(self, folder: Any) -> None:
+        raise NotImplementedError
 
-class FakeReasons(FakeConditional, Explains):
+
+class FakeReasons(FakeConditional):
     """The same, and it can be asked why."""
 
     name = "reasons"
+    explain = TripleScorer.explain
 
 
 def load(name: str, **options: Any) -> Any:

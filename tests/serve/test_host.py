@@ -6,7 +6,7 @@ import pytest
 import tertium
 from tertium.engines.static import distil_static
 from tertium.models import Encoder, Ensemble
-from tertium.models.encoder import Truncation
+from tertium.models.tokens import TokenizationStats
 from tertium.serve.host import TextReader, TripleReader
 from tests.serve.fakes import FakeConditional, FakeModel
 
@@ -21,8 +21,8 @@ def bert(tiny_bert: Path) -> Encoder:
 
 
 def test_ids_give_what_texts_give(bert: Encoder) -> None:
-    ids = bert.tokenize(TEXTS, truncation=Truncation())
-    expected = bert.encode(TEXTS, truncation=Truncation())
+    ids = bert.tokenize(TEXTS, truncation=TokenizationStats())
+    expected = bert.encode(TEXTS, truncation=TokenizationStats())
     assert np.allclose(bert.encode_ids(ids), expected, atol=1e-6)
     assert np.allclose(bert.encode_ids(ids, token_budget=1), expected, atol=1e-5)
     assert bert.encode_ids([]).shape == (0, bert.dimension)
@@ -104,4 +104,4 @@ def test_scores_of_vectors_are_scores_of_texts(bert: Encoder) -> None:
 def _encoded(model: Encoder | Ensemble | FakeModel) -> np.ndarray:
     if isinstance(model, FakeModel):
         return model.encode(TEXTS)
-    return model.encode(TEXTS, truncation=Truncation())
+    return model.encode(TEXTS, truncation=TokenizationStats())

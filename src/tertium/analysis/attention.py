@@ -21,8 +21,7 @@ from tertium.functional.attention_mi import (
     valid_positions,
 )
 from tertium.models import Encoder
-from tertium.models.batching import chunks
-from tertium.models.encoder import Truncation
+from tertium.models.tokens import TokenizationStats, chunks
 from tertium.progress import bar
 from tertium.types import Encoded, Tokens
 
@@ -101,7 +100,7 @@ def attention_sinks(
     roles = tuple(Role)
     received: list[Tensor] = []
     shares: list[Tensor] = []
-    truncation = Truncation()
+    truncation = TokenizationStats()
     with bar(total=len(texts), label="attention", unit="text", show=progress) as shown:
         for batch in chunks(sorted(texts, key=len), _BATCH):
             features = encoder.features(batch, truncation=truncation)

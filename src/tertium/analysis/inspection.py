@@ -13,9 +13,9 @@ from tertium.errors import TertiumError
 from tertium.functional.cost import encoder_macs
 from tertium.functional.modulus import cls_energy
 from tertium.models import Encoder
-from tertium.models.batching import chunks
 from tertium.models.cross_attention import encoder_layers
-from tertium.models.encoder import Truncation, evaluating
+from tertium.models.encoder import evaluating
+from tertium.models.tokens import TokenizationStats, chunks
 from tertium.models.twin import TwinModel
 from tertium.progress import bar
 
@@ -102,7 +102,7 @@ def layer_energies(
     backbones = _backbones(encoder)
     ordered = sorted(texts, key=len)
     found: list[Tensor] = []
-    truncation = Truncation()
+    truncation = TokenizationStats()
     with (
         torch.inference_mode(),
         evaluating(encoder.model),

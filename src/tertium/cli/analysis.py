@@ -44,12 +44,10 @@ def augment(
     import tertium
     from tertium.analysis import augment as changed
     from tertium.analysis import drop_by_attention
-    from tertium.models import Encoder
     from tertium.training.vocabulary import read_vocabulary
     from tertium.views import VIEWS, AttentionDropout
 
-    loaded = tertium.load(model)
-    encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
+    encoder = tertium.load(model).encoder
     vocabulary = read_vocabulary(encoder.tokenizer)
     document: dict[str, object] = {"model": model, "view": view, "text": text}
     if view != "add":
@@ -95,10 +93,8 @@ def attention(
     require("report", purpose="Drawing attention", packages=("matplotlib",))
     import tertium
     from tertium.analysis import attention_histograms, information_scatter, pair_information
-    from tertium.models import Encoder
 
-    loaded = tertium.load(model)
-    encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
+    encoder = tertium.load(model).encoder
     chosen = _first(texts, limit)
     found = pair_information(encoder, chosen, seed=seed)
     figures = {
@@ -146,13 +142,8 @@ def inspect(
     import tertium
     from tertium.analysis.inspection import inspect_encoders
     from tertium.functional.cost import efficiency
-    from tertium.models import Encoder, Ensemble
 
-    loaded = tertium.load(model)
-    if isinstance(loaded, Ensemble):
-        encoders = [member.encoder for member in loaded.members]
-    else:
-        encoders = [loaded if isinstance(loaded, Encoder) else loaded.encoder]
+    encoders = tertium.load(model).encoders
     chosen = [] if texts is None else _first(texts, limit)
     found = inspect_encoders(encoders, tokens=tokens, texts=chosen)
     eta = None if score is None else efficiency(score, found.macs)

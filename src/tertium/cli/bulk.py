@@ -119,8 +119,8 @@ def encode(
 
     check_format(Path(output), VECTORS, what="vectors")
     check_outputs(texts, Path(output))
+    from tertium.engines.loading import load_embedder
     from tertium.jobs.writers import write_vectors
-    from tertium.models.loading import load_embedder
 
     encoder = load_embedder(model, engine=engine)
     rows = write_vectors(
@@ -189,10 +189,10 @@ def score(
     conditional = detect_kind(pairs) == "conditional"
     import tertium
     from tertium.jobs.writers import write_scores
-    from tertium.models.grading import TripleGrader
 
     scorer = tertium.load(model or ("conditional" if conditional else "sts"), engine=engine)
-    if isinstance(scorer, TripleGrader):
+    items: Iterator[tuple[str, ...]]
+    if scorer.takes_conditions:
         rows_of = iter_rows(pairs, Question)
         items = ((row.sentence1, row.sentence2, row.condition) for row in rows_of)
     else:

@@ -49,18 +49,17 @@ def compare(
 def _plain(a: str, b: list[str], model: str | None, engine: str) -> list[dict[str, Any]]:
     """Pairs without a condition, from one vector per text."""
     import tertium
-    from tertium.models.grading import TripleGrader
-    from tertium.models.pair import PairScorer
+    from tertium.models.base import cosine_rows
+    from tertium.models.loading import as_embedder
 
-    scorer = tertium.load(model or "sts", engine=engine)
-    if isinstance(scorer, TripleGrader):  # it warns that a condition is missing
+    loaded = tertium.load(model or "sts", engine=engine)
+    if loaded.takes_conditions:  # it warns that a condition is missing
         return [{**pair, "condition": None} for pair in _conditional(a, b, [""], model, engine)]
+    scorer = as_embedder(loaded)
     vectors = scorer.encode([a, *b])
     first, second = vectors[[0] * len(b)], vectors[1:]
     scores = scorer.score_vectors(first, second)
-    cosines = scores
-    if isinstance(scorer, PairScorer):
-        cosines = scorer.encoder.score_vectors(first, second)
+    cosines = cosine_rows(first, second)
     return [
         _pair(a, other, None, float(score), scorer.scale, float(cosine))
         for other, score, cosine in zip(b, scores, cosines, strict=True)
@@ -71,7 +70,7 @@ def _conditional(
     a: str, b: list[str], on: list[str], model: str | None, engine: str
 ) -> list[dict[str, Any]]:
     """Every text under every condition."""
-    from tertium.models.loading import load_conditional
+    from tertium.engines.loading import load_conditional
 
     scorer = load_conditional(model or "conditional", engine=engine)
     items = [(a, other, condition) for other in b for condition in on]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tertium.engines.export import ExportedPart
-    from tertium.engines.parts import Model
     from tertium.engines.tuning import Trial
+    from tertium.models.base import Model
 
 __all__ = ["export", "tune"]
 
@@ -172,9 +172,8 @@ def _figures(part: "ExportedPart") -> str:
 def _change(loaded: "Model", model: str, engine: str, folder: Path) -> dict[str, Any]:
     """The headline figure of the benchmark with torch and with the engine."""
     import tertium
-    from tertium.models.grading import TripleGrader
 
-    suite = "csts" if isinstance(loaded, TripleGrader) else "sts"
+    suite = "csts" if loaded.takes_conditions else "sts"
     figures: list[float] = []
     for running in (loaded, tertium.load(model, engine=engine)):
         report = tertium.evaluate(running, suite, data=folder, resamples=0)

@@ -65,7 +65,7 @@ def explain(
     """
     _check(method, output)
     import tertium
-    from tertium.models.loading import load_conditional
+    from tertium.engines.loading import load_conditional
 
     scorer = (
         tertium.load(model or "sts", engine=engine)
@@ -165,15 +165,13 @@ def _write(found: "Explanation", path: Path) -> None:
 def _parts(model: str | None) -> "tuple[Encoder, ConditionalHead | None]":
     """Encoder and head; of an average, those of a member with reallocation if there is one."""
     import tertium
-    from tertium.heads import SeaverHead
-    from tertium.models import ConditionalAverage, ConditionalScorer, Encoder
 
     loaded = tertium.load(model or "conditional")
-    if isinstance(loaded, ConditionalAverage):
-        loaded = min(loaded.scorers, key=lambda scorer: not isinstance(scorer.head, SeaverHead))
-    if isinstance(loaded, ConditionalScorer):
-        return loaded.encoder, loaded.head
-    return (loaded if isinstance(loaded, Encoder) else loaded.encoder), None
+    if not loaded.takes_conditions:
+        return loaded.encoder, None
+    scorers = [member.model for member in loaded.members]
+    scorer = min(scorers, key=lambda scorer: not scorer.head.reallocates)
+    return scorer.encoder, scorer.head
 
 
 def _focus_table(found: "Focus") -> "Table":

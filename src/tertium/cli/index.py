@@ -46,7 +46,7 @@ def build(
     if output.exists():
         check_new_index(output)
     from tertium.corpus import TextIndex
-    from tertium.models.loading import load_embedder
+    from tertium.engines.loading import load_embedder
 
     given = corpus.stream()
     loaded = load_embedder(model, engine=engine)
@@ -122,7 +122,7 @@ def search(
         return
     from tertium.corpus.inputs import table as write_table
     from tertium.data.readers import iter_texts
-    from tertium.models.batching import chunks
+    from tertium.models.tokens import chunks
     from tertium.progress import bar
 
     total = 0
@@ -177,7 +177,7 @@ def stats(
 def _open(index: Path, model: str | None, engine: str) -> "TextIndex":
     checks.index(index)
     from tertium.corpus import TextIndex
-    from tertium.models.loading import load_embedder
+    from tertium.engines.loading import load_embedder
 
     opened = TextIndex.open(index, engine=engine)  # fails before a model is loaded in vain
     if model is None:

@@ -55,29 +55,26 @@ def ensemble(
 
     Example: tertium ensemble tower-1 tower-2 -o both
     """
-    from tertium.models.shares import member_weights
+    from tertium.models.mixture import member_weights
 
     member_weights(len(models), weight)
-    from tertium.models.combine import average, combine
+    from tertium.models.loading import average, combine
     from tertium.models.names import takes_conditions
 
     if takes_conditions(models[0]):
-        graders = average(models, weight=weight)
-        graders.save(output)
-        members = [
-            (member.name, share)
-            for member, share in zip(graders.members, graders.weights, strict=True)
-        ]
-        found: dict[str, object] = {"scale": list(graders.scale)}
-        gives = "scores on {:g}..{:g}".format(*graders.scale)
+        mean = average(models, weight=weight)
+        mean.save(output)
+        members = mean.members
+        found: dict[str, object] = {"scale": list(mean.scale)}
+        gives = "scores on {:g}..{:g}".format(*mean.scale)
     else:
-        encoders = combine(models, weight=weight)
-        encoders.save(output)
-        members = [(member.encoder.name, member.weight) for member in encoders.members]
-        found = {"pooling": encoders.pooling, "dimension": encoders.dimension}
-        gives = f"vectors of width {encoders.dimension}"
-    listed = [{"name": name, "weight": weight} for name, weight in members]
-    shown = " + ".join(f"{weight:g} * {name}" for name, weight in members)
+        total = combine(models, weight=weight)
+        total.save(output)
+        members = total.members
+        found = {"pooling": total.pooling, "dimension": total.dimension}
+        gives = f"vectors of width {total.dimension}"
+    listed = [{"name": member.model.name, "weight": member.weight} for member in members]
+    shown = " + ".join(f"{member.weight:g} * {member.model.name}" for member in members)
     show(
         {"output": str(output), "members": listed, **found},
         as_json=as_json,
@@ -115,8 +112,8 @@ def convert(
     if towers and pooling is not None:
         raise typer.BadParameter("a twin's towers keep their pooling: leave --pooling out")
     resolve(source, revision=revision)
-    from tertium.models.convert import convert as write
-    from tertium.models.convert import write_towers
+    from tertium.models.loading import convert as write
+    from tertium.models.loading import write_towers
 
     if towers:
         written = [str(folder) for folder in write_towers(source, output, revision=revision)]

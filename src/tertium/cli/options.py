@@ -159,7 +159,7 @@ class Corpus:
     def source(self, texts: list[str], *, model: str, engine: str) -> "Source":
         """The stored vectors of ``texts``, or the model that encodes them."""
         from tertium.corpus.inputs import read_vectors
-        from tertium.models.loading import load_embedder
+        from tertium.engines.loading import load_embedder
 
         if self.vectors is not None:
             return read_vectors(self.vectors, texts=texts)

@@ -133,7 +133,7 @@ def distil(
 
     Example: tertium distil tower-1 tower-2 --student default --texts sentences.txt -o one
     """
-    from tertium.models.shares import member_weights
+    from tertium.models.mixture import member_weights
     from tertium.recipes.files import check_run, parse_settings
 
     check_run(output, resume=resume)

@@ -39,9 +39,9 @@ from tertium.corpus.segments import (
 )
 from tertium.errors import TertiumError, require
 from tertium.files import check_new_folder, new_matrix, report_full_disk
+from tertium.models.base import Embedder
 from tertium.progress import bar
 from tertium.records.lock import lock
-from tertium.types import Embedder
 
 __all__ = ["Addition", "append", "check_new_index", "clean", "new_index", "writing"]
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,10 @@ from tertium.corpus.manifest import Dtype, IndexManifest, check_identity, identi
 from tertium.corpus.rows import embed, unit
 from tertium.corpus.segments import Snapshot, open_snapshot
 from tertium.errors import ModelNotFoundError, TertiumError
-from tertium.types import Embedder, EngineName
+from tertium.models.base import Embedder
+from tertium.types import EngineName, Hit
 
 __all__ = ["Hit", "TextIndex"]
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A text that was found, and its cosine with the query."""
-
-    id: str
-    text: str
-    score: float
 
 
 class TextIndex:
@@ -114,7 +105,7 @@ class TextIndex:
     def model(self) -> Embedder:
         """The model of the index, loaded by its name where none was given."""
         if self._model is None:
-            from tertium.models.loading import load_embedder  # imports torch
+            from tertium.engines.loading import load_embedder  # imports torch
 
             try:
                 model = load_embedder(self.manifest.model.name, engine=self._engine)

@@ -143,7 +143,7 @@ def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[A
 
 def _check_texts(folder: Path, texts: Iterable[str]) -> None:
     """Raise at the first text that is another one in ``folder``, as far as both go."""
-    from tertium.models.encoder import valid_text
+    from tertium.models.tokens import valid_text
 
     for row, (stored, text) in enumerate(zip(stored_texts(folder), texts, strict=False), 1):
         if stored != valid_text(text):

@@ -6,13 +6,14 @@ A file that the manifest does not name does not exist.
 import hashlib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
 from tertium.errors import TertiumError
+from tertium.models.base import Embedder, digest
 from tertium.records.record import FileMark, Frozen, Record, read_record, write_record
-from tertium.types import Embedder
+from tertium.types import Kind
 
 __all__ = [
     "MANIFEST",
@@ -28,6 +29,7 @@ __all__ = [
     "damaged",
     "identify",
     "read_index_manifest",
+    "same_model",
     "write_index_manifest",
 ]
 
@@ -160,27 +162,32 @@ def check_files(folder: Path, manifest: IndexManifest, *, contents: bool, intact
 
 
 def identify(model: Embedder) -> Identity:
-    """Name, pooling, dimension, and the hash of the weights, pooling and dimension.
+    """Name, pooling, dimension, and the hash of all that decides about the vectors.
 
-    A model that is not one of ours may have an attribute ``fingerprint`` that tells its weights;
-    without it only its name stands for them.
+    A model that grades pairs is its encoder here: its head does not change vectors.
     """
-    found = hashlib.sha256()
-    _hash_model(model, found)
+    members = [[repr(member.weight), member.model.fingerprint] for member in model.members]
     pooling = None if model.pooling is None else str(model.pooling)
     return Identity(
         name=model.name,
         pooling=pooling,
         dimension=model.dimension,
-        fingerprint=found.hexdigest(),
+        fingerprint=digest(members) if members else model.fingerprint,
     )
+
+
+def same_model(model: Embedder, known: Identity) -> bool:
+    """Whether ``model`` makes the vectors that an index of ``known`` holds."""
+    if identify(model).fingerprint == known.fingerprint:
+        return True
+    return bool(model.members) and _former_fingerprint(model) == known.fingerprint
 
 
 def check_identity(model: Embedder, known: Identity, *, index: object) -> None:
     """Raise unless ``model`` makes the vectors that the index holds; its name may be another."""
-    here = identify(model)
-    if here.fingerprint == known.fingerprint:
+    if same_model(model, known):
         return
+    here = identify(model)
     if here.dimension != known.dimension:
         what = f"vectors of width {here.dimension}, the index has {known.dimension}"
     elif here.pooling != known.pooling:
@@ -193,23 +200,14 @@ def check_identity(model: Embedder, known: Identity, *, index: object) -> None:
     )
 
 
-def _hash_model(model: Any, found: "hashlib._Hash") -> None:
-    from torch.nn import Module
+def _former_fingerprint(model: Embedder) -> str:
+    """What indexes of version 0.1 say: weights, pooling and dimension."""
+    from tertium.models.fingerprint import hash_weights
 
-    from tertium.models.ensemble import Ensemble
-    from tertium.models.hashing import hash_weights
-    from tertium.models.pair import PairScorer
-
-    if isinstance(model, PairScorer):
-        return _hash_model(model.encoder, found)
-    if isinstance(model, Ensemble):
-        for member in model.members:
-            found.update(f"member {member.weight!r}\n".encode())
-            _hash_model(member.encoder, found)
-        return None
-    found.update(f"{model.pooling}\n{model.dimension}\n".encode())
-    inside = getattr(model, "model", None)
-    if isinstance(inside, Module):
-        return hash_weights(inside, found)
-    found.update(str(getattr(model, "fingerprint", f"name {model.name}")).encode())
-    return None
+    found = hashlib.sha256()
+    for member in model.members:
+        encoder = member.encoder
+        found.update(f"member {member.weight!r}\n".encode() if model.kind is Kind.ENSEMBLE else b"")
+        found.update(f"{encoder.pooling}\n{encoder.dimension}\n".encode())
+        hash_weights(encoder.model, found)
+    return found.hexdigest()

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
+from tertium.models.base import Embedder
 from tertium.progress import bar
-from tertium.types import Embedder
 
 __all__ = [
     "Matrix",

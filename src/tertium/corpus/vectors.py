@@ -4,23 +4,18 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.engines.fingerprints import encoder_fingerprint
+from tertium.corpus.manifest import identify
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, new_matrix
-from tertium.models import ENCODERS, Encoder, StaticEncoder
-from tertium.models.batching import chunks
-from tertium.models.encoder import Truncation
-from tertium.models.ensemble import Ensemble
-from tertium.models.hashing import hash_weights
-from tertium.models.pair import PairScorer
+from tertium.models.base import Embedder
+from tertium.models.tokens import TokenizationStats, chunks
 from tertium.progress import bar
 from tertium.records.lock import lock
-from tertium.types import Embedder
 
 __all__ = ["embedded_windows", "map_vectors"]
 
@@ -59,7 +54,7 @@ def embedded_windows(
     model: Embedder, texts: Iterable[str], *, window: int
 ) -> Iterator[NDArray[Any]]:
     """The vectors of so many texts at a time; what was cut is told once, at the end."""
-    truncation = Truncation()
+    truncation = TokenizationStats()
     counted: dict[str, Any] = {"truncation": truncation} if _counts(model) else {}
     encode: Callable[..., NDArray[Any]] = model.encode
     for part in chunks(texts, window):
@@ -80,7 +75,7 @@ def embedded_windows(
 
 def _counts(model: Embedder) -> bool:
     """Whether the model counts texts that were not read whole, as ours do."""
-    return isinstance(model, (*ENCODERS.values(), PairScorer, Ensemble))
+    return bool(model.members)
 
 
 def _fill(
@@ -115,47 +110,8 @@ def _done(record: Path, path: Path, wanted: dict[str, object]) -> int:
 
 def _digest(model: Embedder, texts: Sequence[str]) -> str:
     """One hash of all that decides about the vectors; the model's name does not."""
-    found = hashlib.sha256(_content(model).encode())
+    found = hashlib.sha256(identify(model).fingerprint.encode())
     for text in texts:
         content = text.encode(errors="surrogatepass")
         found.update(f"\n{len(content)} ".encode() + content)
     return found.hexdigest()
-
-
-def _content(model: Any) -> str:
-    """Weights, settings and vocabulary; of a model that is not ours what it says of itself."""
-    if isinstance(model, PairScorer):
-        return _content(model.encoder)
-    if isinstance(model, Ensemble):
-        return "\n".join(f"{m.weight!r} {_content(m.encoder)}" for m in model.members)
-    if isinstance(model, StaticEncoder):
-        return _static_content(model)
-    if isinstance(model, Encoder):
-        return encoder_fingerprint(
-            model,
-            vocabulary=sorted(model.tokenizer.get_vocab().items()),
-            tokenizer=_tokenizer_content(getattr(model.tokenizer, "backend_tokenizer", None)),
-            max_length=model.max_length,
-            prompt=model.prompt,
-        )
-    return str(getattr(model, "fingerprint", f"name {model.name}"))
-
-
-def _static_content(model: StaticEncoder) -> str:
-    modules = list(model.model)
-    description = [
-        [type(module).__name__ for module in modules],
-        _tokenizer_content(cast(Any, modules[0]).tokenizer),
-        model.prompt,
-    ]
-    found = hashlib.sha256(json.dumps(description).encode())
-    hash_weights(model.model, found)
-    return found.hexdigest()
-
-
-def _tokenizer_content(tokenizer: Any) -> Any:
-    """A fast tokenizer without what each call sets anew; None for a slow one."""
-    if tokenizer is None:
-        return None
-    content = json.loads(tokenizer.to_str())
-    return {name: x for name, x in content.items() if name not in ("truncation", "padding")}

@@ -6,13 +6,12 @@ from tertium.engines import engine_name, require_engine
 from tertium.engines.build import Export, cpu_threads, ensure, kept
 from tertium.engines.check import open_engine
 from tertium.engines.choice import or_torch, tuned_parts
-from tertium.engines.fingerprints import encoder_fingerprint
-from tertium.engines.parts import Model, Part, parts_of
+from tertium.engines.parts import Part, parts_of
 from tertium.engines.records import Record, write_record
 from tertium.engines.static import agreement, distil_static
 from tertium.errors import TertiumError
-from tertium.models import Encoder, StaticEncoder
-from tertium.types import EngineName
+from tertium.models import Encoder, Model, StaticEncoder
+from tertium.types import EngineName, Kind
 
 __all__ = ["static_export", "with_engine"]
 
@@ -46,13 +45,12 @@ def with_engine(
 
 def static_export(model: Model) -> Export:
     """The static copy of an encoder, distilled now if the cache has none."""
-    if not isinstance(model, Encoder) or isinstance(model, StaticEncoder):
+    if not isinstance(model, Encoder) or not model.parts:
         raise TertiumError(
             f"{model.name} cannot be made static: that takes a single encoder with a transformer. "
             "Name one, or distil the model into one with tertium distil."
         )
-    vocabulary = sorted(model.tokenizer.get_vocab().items())
-    fingerprint = encoder_fingerprint(model, vocabulary=vocabulary)
+    fingerprint = model.fingerprint
 
     def make(folder: Path) -> Record:
         static = distil_static(model)
@@ -66,13 +64,13 @@ def static_export(model: Model) -> Export:
 
 
 def _static(model: Model) -> Model:
-    if isinstance(model, StaticEncoder):
+    if model.kind is Kind.STATIC:
         return model
     return StaticEncoder.load(static_export(model).folder, name=model.name)
 
 
 def _by_tuning(model: Model, *, threads: int | None, folder: Path | None) -> Model:
-    if isinstance(model, StaticEncoder):
+    if model.kind is Kind.STATIC:
         return model
     for part, best in tuned_parts(model):
         if best is None:

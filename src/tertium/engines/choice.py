@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tertium.engines.parts import Model, Part, parts_of
+from tertium.engines.parts import Part, parts_of
 from tertium.engines.tuning import Trial, remembered
 from tertium.errors import TertiumError, TertiumWarning
+from tertium.models.base import Model
 from tertium.types import EngineName
 
 __all__ = ["or_torch", "tuned_parts"]

@@ -8,10 +8,11 @@ from pathlib import Path
 from tertium.engines import check_export, engine_name
 from tertium.engines.attach import static_export
 from tertium.engines.build import Export, ensure
-from tertium.engines.parts import Model, parts_of
+from tertium.engines.parts import parts_of
 from tertium.engines.records import RECORD, Record, export_folder
 from tertium.files import atomic_folder
 from tertium.models import StaticEncoder
+from tertium.models.base import Model
 from tertium.types import EngineName
 
 __all__ = ["ExportedPart", "export"]

@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from torch import Tensor
 
-from tertium.engines.fingerprints import encoder_fingerprint, scorer_fingerprint
 from tertium.engines.graphs import EncoderGraph, ScorerGraph, write_graph
 from tertium.engines.parity import (
     Parity,
@@ -20,20 +20,13 @@ from tertium.engines.parity import (
     vector_parity,
 )
 from tertium.errors import TertiumError
-from tertium.models import Encoder
-from tertium.models.average import ConditionalAverage
+from tertium.models import Encoder, Model
 from tertium.models.conditional import ConditionalScorer
-from tertium.models.encoder import Truncation
-from tertium.models.ensemble import Ensemble
-from tertium.models.grading import TripleGrader
-from tertium.models.pair import PairScorer
-from tertium.models.static import StaticEncoder
-from tertium.models.triples import TripleTruncation
+from tertium.models.tokens import TokenizationStats
 from tertium.types import Engine, TextTriple
 
-__all__ = ["EncoderPart", "Model", "Part", "ScorerPart", "parts_of"]
+__all__ = ["EncoderPart", "Part", "ScorerPart", "parts_of"]
 
-Model = Encoder | PairScorer | Ensemble | TripleGrader
 Batch = dict[str, np.ndarray]
 
 
@@ -51,7 +44,7 @@ class Part(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """The hash of all that its graph depends on."""
-        return self._fingerprint()
+        return self.owner.graph_fingerprint
 
     def use(self, engine: Engine | None, *, token_budget: int | None = None) -> None:
         """Run by ``engine`` from now on."""
@@ -82,16 +75,11 @@ class Part(ABC):
     def work(self, texts: Sequence[str]) -> None:
         """Run on some texts, to see how long that takes."""
 
-    @abstractmethod
-    def _fingerprint(self) -> str: ...
-
 
 class EncoderPart(Part):
     """An encoder."""
 
     def __init__(self, encoder: Encoder) -> None:
-        if isinstance(encoder, StaticEncoder):
-            raise TertiumError(f"{encoder.name} is static: it has no graph, and needs no engine.")
         super().__init__(encoder)
         self.encoder = encoder
 
@@ -116,7 +104,7 @@ class EncoderPart(Part):
 
     def results(self) -> np.ndarray:
         """Vectors."""
-        return self.encoder.encode(parity_texts(), progress=False, truncation=Truncation())
+        return self.encoder.encode(parity_texts(), progress=False, truncation=TokenizationStats())
 
     def parity(self, found: np.ndarray, expected: np.ndarray) -> Parity:
         """Their cosines."""
@@ -124,14 +112,11 @@ class EncoderPart(Part):
 
     def work(self, texts: Sequence[str]) -> None:
         """Encode them."""
-        self.encoder.encode(texts, progress=False, truncation=Truncation())
+        self.encoder.encode(texts, progress=False, truncation=TokenizationStats())
 
     def _inputs(self, texts: list[str]) -> dict[str, Tensor]:
-        features = self.encoder.features(texts, truncation=Truncation())
+        features = self.encoder.features(texts, truncation=TokenizationStats())
         return {key: features[key] for key in ("input_ids", "attention_mask")}
-
-    def _fingerprint(self) -> str:
-        return encoder_fingerprint(self.encoder)
 
 
 class ScorerPart(Part):
@@ -173,16 +158,13 @@ class ScorerPart(Part):
         self._graded([(texts[at], texts[at - 1], texts[at - 2]) for at in rows])
 
     def _graded(self, triples: list[TextTriple]) -> np.ndarray:
-        return self.scorer.grade(triples, progress=False, truncation=TripleTruncation())
+        return self.scorer.grade(triples, progress=False, truncation=TokenizationStats())
 
     def _inputs(self, triples: list[TextTriple]) -> dict[str, Tensor]:
         model = self.scorer.model
         features = model.features(model.sequences(triples))
         sides = len(self.scorer.head.sequences)
         return {key: value.reshape(sides, -1, value.shape[1]) for key, value in features.items()}
-
-    def _fingerprint(self) -> str:
-        return scorer_fingerprint(self.scorer)
 
 
 def _arrays(inputs: dict[str, Tensor]) -> Batch:
@@ -191,13 +173,11 @@ def _arrays(inputs: dict[str, Tensor]) -> Batch:
 
 def parts_of(model: Model) -> list[Part]:
     """The encoder of a model, those of an ensemble's members, or conditional scorers."""
-    if isinstance(model, ConditionalScorer):
-        return [ScorerPart(model)]
-    if isinstance(model, ConditionalAverage):
-        return [ScorerPart(scorer) for scorer in model.scorers]
-    if isinstance(model, Ensemble):
-        return [EncoderPart(member.encoder) for member in model.members]
-    if isinstance(model, TripleGrader):
-        raise TertiumError(f"{model.name} runs only on torch.")
-    encoder = model if isinstance(model, Encoder) else model.encoder
-    return [EncoderPart(encoder)]
+    if not model.parts:
+        raise TertiumError(f"{model.name} has no graph, and needs no engine.")
+    return [
+        ScorerPart(part)
+        if isinstance(part, ConditionalScorer)
+        else EncoderPart(cast(Encoder, part))
+        for part in model.parts
+    ]

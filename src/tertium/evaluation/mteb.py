@@ -13,11 +13,12 @@ from tertium.data import benchmarks
 from tertium.errors import TertiumError, require
 from tertium.evaluation.metrics import hundred
 from tertium.functional import cosine_matrix, cosine_pairs
-from tertium.types import Embedder
 
 if TYPE_CHECKING:
     from mteb import AbsTask
     from mteb.models import ModelMeta
+
+from tertium.models.base import Embedder
 
 __all__ = ["LOCAL_TASKS", "MtebEncoder", "run_mteb"]
 
@@ -65,7 +66,8 @@ class MtebEncoder:
     def encode(self, inputs: Iterable[dict[str, Any]], **options: Any) -> np.ndarray:
         """One row per text of all batches; of MTEB's options only the progress bar is used."""
         texts = [text for batch in inputs for text in batch["text"]]
-        return self.model.encode(texts, progress=options.get("show_progress_bar"))
+        rows = self.model.encode(texts, progress=options.get("show_progress_bar"))
+        return np.asarray(rows)
 
     def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> Tensor:
         """Cosine of every row with every row."""

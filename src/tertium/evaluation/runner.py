@@ -20,13 +20,13 @@ from tertium.evaluation.report import (
 )
 from tertium.evaluation.tasks import TASKS, Outcome
 from tertium.evaluation.tasks.base import Context, EmbeddingCache, against_baseline
-from tertium.types import Embedder, TripleScorer
+from tertium.models.base import Model
 
 __all__ = ["run"]
 
 
 def run(
-    model: Embedder | TripleScorer,
+    model: Model,
     suites: Mapping[str, Sequence[str]],
     *,
     folder: Path | None = None,
@@ -34,7 +34,7 @@ def run(
     resamples: int = 1000,
     seed: int = 0,
     exclude: Iterable[str] = (),
-    baseline: Embedder | TripleScorer | None = None,
+    baseline: Model | None = None,
     command: str | None = None,
     progress: bool | None = None,
 ) -> Report:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,24 +11,16 @@ from torch import Tensor
 
 from tertium.errors import TertiumError
 from tertium.functional.reallocation import reweighting
-from tertium.models.encoder import Encoder, evaluating, valid_text
-from tertium.models.triple_encoder import TripleHead
-from tertium.models.triples import JoinedIds, Joiner
-from tertium.types import Encoded, TextTriple
+from tertium.heads import ConditionalHead, SeaverHead
+from tertium.models.base import Model
+from tertium.models.encoder import Encoder, evaluating
+from tertium.models.tokens import valid_text
+from tertium.models.triples import JoinedIds, TripleTokenizer
+from tertium.types import Kind, TextTriple
 
-__all__ = ["Focus", "focus"]
+__all__ = ["Focus", "focus", "focus_of"]
+
 _MARKED = 5  # one word in so many is marked
-
-
-class _Reallocates(Protocol):
-    """A head that reallocates attention: which, and how sharply."""
-
-    attention_layers: tuple[int, ...]
-    augmentation: Any
-
-    def attention(self, side: Encoded) -> Tensor:
-        """The attention that is reallocated."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,7 @@ def focus(
     encoder: Encoder,
     triple: TextTriple,
     *,
-    head: TripleHead | None = None,
+    head: ConditionalHead | None = None,
     baseline: Encoder | None = None,
 ) -> Focus:
     """Attention between the words of two sentences, and how a condition reallocates it.
@@ -125,8 +117,7 @@ def focus(
             f"{encoder.name} reads sentences and condition apart, so that none attends to the "
             "other. Take a model with head cross, seaver or bi."
         )
-    # An isinstance check would overlook the submodules of a module since Python 3.12.
-    reallocating = cast(_Reallocates, head) if hasattr(head, "augmentation") else None
+    reallocating = head if isinstance(head, SeaverHead) else None
     found = _read(encoder, triple, together, reallocating)
     attention, alone = found.attention, found.alone
     if baseline is not None:
@@ -149,11 +140,27 @@ def focus(
     )
 
 
+def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
+    """Where attention goes in a model that takes conditions and reads them with the sentences.
+
+    Of several members one that reallocates attention, else any that shows it; None where none does.
+    """
+    if not model.takes_conditions or not all(text.strip() for text in item):
+        return None
+    scorers = [member.model for member in model.members]
+    for scorer in sorted(scorers, key=lambda scorer: not scorer.head.reallocates):
+        together = any(2 in texts and len(texts) > 1 for texts in scorer.head.sequences)
+        if together and scorer.encoder.kind is not Kind.TWIN:
+            a, b, condition = item
+            return focus(scorer.encoder, (a, b, condition), head=scorer.head)
+    return None
+
+
 def _read(
     encoder: Encoder,
     triple: TextTriple,
     sequences: Sequence[tuple[int, ...]],
-    head: _Reallocates | None,
+    head: SeaverHead | None,
 ) -> _Reading:
     readings = [
         _sequence(encoder, head, [triple[at] for at in members if at < 2], triple[2])
@@ -163,11 +170,11 @@ def _read(
 
 
 def _sequence(
-    encoder: Encoder, head: _Reallocates | None, sentences: Sequence[str], condition: str
+    encoder: Encoder, head: SeaverHead | None, sentences: Sequence[str], condition: str
 ) -> _Reading:
     """Read sentences and condition as one sequence; word pieces are joined to words."""
     texts = [text.strip() for text in (*sentences, condition)]
-    joiner = Joiner(encoder.tokenizer, max_length=encoder.max_length)
+    joiner = TripleTokenizer(encoder.tokenizer, max_length=encoder.max_length)
     ids = joiner.tokenize(texts)
     row = joiner.join([ids[text] for text in texts[:-1]], ids[texts[-1]])
     lengths = _kept(row.ids, joiner.separator)
@@ -200,7 +207,7 @@ def _sequence(
 
 @torch.inference_mode()
 def _attention(
-    encoder: Encoder, head: _Reallocates | None, joiner: Joiner, row: JoinedIds
+    encoder: Encoder, head: SeaverHead | None, joiner: TripleTokenizer, row: JoinedIds
 ) -> tuple[dict[str, Tensor], Float[Tensor, "1 h t t"]]:
     """One sequence as a batch, and the attention in it that counts."""
     batch = {key: value.to(encoder.device) for key, value in joiner.batch([row]).items()}

@@ -1,6 +1,6 @@
 """A pair as a reading: each text is a sequence of its own, for every encoder of the model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,6 +19,7 @@ from tertium.explain.tokens import (
     word_tables,
 )
 from tertium.explain.words import split_words
+from tertium.models.base import Embedder
 from tertium.models.encoder import Encoder, evaluating
 
 __all__ = ["pair_reading"]
@@ -50,22 +51,18 @@ class _Side:
             return self.encoder.forward(self.inputs(rows, masks)).tokens
 
 
-def pair_reading(
-    members: Sequence[tuple[Encoder, float]],
-    texts: Sequence[str],
-    compare: Callable[[Tensor, Tensor], Tensor],
-) -> Reading:
+def pair_reading(model: Embedder, texts: Sequence[str]) -> Reading:
     """Two texts, each a sequence of its own, once for every encoder whose embeddings are added.
 
     Args:
-        members: encoders and their factors.
+        model: compares the vectors of one encoder, or the sum of several.
         texts: both.
-        compare: embeddings of n first and n second texts to n scores.
     """
     weights: dict[int, float] = {}  # an encoder that is there twice counts twice, and reads once
-    for encoder, weight in members:
-        weights[id(encoder)] = weights.get(id(encoder), 0.0) + weight
-    encoders = {id(encoder): encoder for encoder, _ in members}
+    for member in model.members:
+        key = id(member.encoder)
+        weights[key] = weights.get(key, 0.0) + member.weight
+    encoders = {id(encoder): encoder for encoder in model.encoders}
     sides = [_side(encoders[key], weight, texts) for key, weight in weights.items()]
     width = max(side.ids.shape[1] for side in sides)
     wide = [_widened(side, width) for side in sides]
@@ -79,7 +76,7 @@ def pair_reading(
             for side, own in zip(wide, rows, strict=True)
         ]
         total = torch.stack(parts).sum(dim=0)
-        return compare(total[0::2], total[1::2])
+        return model.compare(total[0::2], total[1::2])
 
     ids = torch.cat([side.ids for side in wide])
     silent = torch.tensor([[silent_token(side.encoder.tokenizer)] for side in wide for _ in texts])

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from tertium.errors import TertiumError
 from tertium.explain.gradients import Table
 from tertium.explain.readings import Owner, Reading, States
 from tertium.explain.tokens import (
@@ -17,23 +18,28 @@ from tertium.explain.tokens import (
     word_tables,
 )
 from tertium.explain.words import split_words
+from tertium.models.conditional import ConditionalScorer
 from tertium.models.encoder import evaluating
-from tertium.models.triple_encoder import ConditionalModel
 
 __all__ = ["triple_reading"]
 
 
 def triple_reading(
-    model: ConditionalModel, texts: Sequence[str], *, scale: tuple[float, float]
+    scorer: ConditionalScorer, texts: Sequence[str], *, weight: float = 1.0
 ) -> Reading:
     """Two sentences and a condition, in the sequences that the model makes of them.
 
     Args:
-        model: encoder and head.
+        scorer: a conditional model.
         texts: sentences and condition.
-        scale: scores that the head's 0 and 1 stand for.
+        weight: of its score, where a model averages several.
     """
-    encoder, (low, high) = model.encoder, scale
+    if scorer.engine is not None:
+        raise TertiumError(
+            f"{scorer.name} is run by {scorer.engine.name}, which shows nothing but scores: for "
+            "alignment, attention and integrated gradients take the engine torch."
+        )
+    model, encoder, (low, high) = scorer.model, scorer.encoder, scorer.scale
     check_offsets(encoder)
     rows = model.sequences([(texts[0], texts[1], texts[2])])[0]
     features = model.features([rows])
@@ -42,20 +48,20 @@ def triple_reading(
     )
     tokens = [_owners(encoder.tokenizer, at, text) for at, text in enumerate(texts)]
     owners = tuple(
-        _row_owners(row.ids, members, tokens, model.joiner.separator, ids.shape[1])
-        for members, row in zip(model.reads.sequences, rows, strict=True)
+        _row_owners(row.ids, members, tokens, model.tokenizer.separator, ids.shape[1])
+        for members, row in zip(model.head.sequences, rows, strict=True)
     )
     count = len(rows)
 
     def forward(items: Tensor, masks: Tensor) -> Tensor:
         inputs = {"input_ids": items, "attention_mask": masks}
-        with evaluating(model):
-            encoded = encoder.forward(inputs, attention_layers=model.reads.attention_layers)
+        with evaluating(model), model.head.full_gradient():
+            encoded = encoder.forward(inputs, attention_layers=model.head.attention_layers)
             encoded = replace(encoded, segments=segments.repeat(len(items) // count, 1))
             # Item by item so far, as gradients are taken; the head wants side by side.
             order = torch.arange(len(items)).reshape(-1, count).T.flatten()
-            compared = model.reads(encoded.rows(order).split(count))
-        return low + (high - low) * compared.score
+            compared = model.head(encoded.rows(order).split(count))
+        return low + (high - low) * compared.score  # type: ignore[no-any-return]
 
     def states(items: Tensor, masks: Tensor) -> Tensor:
         with evaluating(model):
@@ -69,6 +75,7 @@ def triple_reading(
         tables=tuple(Table(module, slice(None)) for module in word_tables(encoder)),
         forward=forward,
         states=(States(slice(None), states),),
+        weight=weight,
     )
 
 

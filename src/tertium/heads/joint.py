@@ -58,11 +58,13 @@ class ConditionalHead(nn.Module, ABC):
     Attributes:
         kind: its name in recipes and saved models.
         compares_vectors: it compares a vector of each sentence, by their cosine.
+        reallocates: whether it reallocates attention; see :class:`SeaverHead`.
         width: the one length it reads, or None for any.
     """
 
     kind: ClassVar[str]
     compares_vectors: ClassVar[bool] = False
+    reallocates: ClassVar[bool] = False
     width: int | None = None
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -82,6 +84,11 @@ class ConditionalHead(nn.Module, ABC):
     @abstractmethod
     def forward(self, sides: Sequence[Encoded]) -> Compared:
         """The similarity, from one encoded batch per sequence."""
+
+    @contextlib.contextmanager
+    def full_gradient(self) -> Iterator[None]:
+        """Inside the block, gradients reach all that the score depends on."""
+        yield
 
     def config(self) -> dict[str, Any]:
         """Arguments that build this head again, ``kind`` included."""
@@ -146,6 +153,7 @@ class SeaverHead(ConditionalHead):
     """
 
     kind: ClassVar[str] = "seaver"
+    reallocates: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -211,6 +219,15 @@ class SeaverHead(ConditionalHead):
         if self.mix is None:
             return maps[-1]
         return torch.einsum("l,lnhqk->nhqk", self.mix.softmax(dim=0), maps)
+
+    @contextlib.contextmanager
+    def full_gradient(self) -> Iterator[None]:
+        """SEAVER does not learn through its attention, but its score depends on it."""
+        before, self.gradient = self.gradient, "states_and_weights"
+        try:
+            yield
+        finally:
+            self.gradient = before
 
     def pieces(self, segments: Int[Tensor, "n t"]) -> Int[Tensor, "n t"]:
         """What counts as sentences and as condition: what is."""

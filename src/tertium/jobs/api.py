@@ -15,7 +15,7 @@ from tertium.types import EngineName
 
 __all__ = ["LOADER", "Execution", "Finished", "Request", "encode_file", "score_file"]
 
-LOADER = "tertium.models.loading:load"
+LOADER = "tertium.engines.loading:load"
 _LOADING = {"engine": "torch"}  # defaults of ``tertium.load`` that are not None
 
 

@@ -15,7 +15,7 @@ from tertium.progress import bar
 from tertium.records.lock import lock
 
 if TYPE_CHECKING:
-    from tertium.models.encoder import Truncation
+    from tertium.models.tokens import TokenizationStats
     from tertium.models.translator import Translator
 
 __all__ = ["PIVOTS", "RoundTrip", "round_trip"]
@@ -149,12 +149,11 @@ def _translate(
     progress: bool | None,
 ) -> None:
     """Append what is missing, and give the file its name when all is there."""
-    from tertium.models.batching import chunks
-    from tertium.models.encoder import Truncation
+    from tertium.models.tokens import TokenizationStats, chunks
 
     part = file.with_suffix(".txt.part")
     done = _whole_windows(part)
-    truncation = Truncation()
+    truncation = TokenizationStats()
     with (
         part.open("a", encoding="utf-8", newline="\n") as stream,
         bar(total=settings["rows"], label=file.stem, unit="text", show=progress) as shown,
@@ -192,7 +191,7 @@ def _there_and_back(
     texts: list[str],
     ways: "tuple[Translator, Translator]",
     settings: dict[str, Any],
-    truncation: "Truncation",
+    truncation: "TokenizationStats",
 ) -> list[str]:
     """One line per text; only texts that say something are translated."""
     lines = [_flat(text) for text in texts]

@@ -11,10 +11,10 @@ from tertium.engines.attach import static_export, with_engine
 from tertium.engines.build import Export, ensure
 from tertium.engines.check import check_engine, open_engine
 from tertium.engines.choice import or_torch, tuned_parts
-from tertium.engines.parts import Model, parts_of
+from tertium.engines.parts import parts_of
 from tertium.errors import TertiumError
-from tertium.models import StaticEncoder
-from tertium.types import EngineName
+from tertium.models.base import Model
+from tertium.types import EngineName, Kind
 
 __all__ = ["Chosen", "run_by", "settle"]
 
@@ -45,7 +45,7 @@ def settle(model: Model, engine: EngineName, *, folder: Path) -> tuple[Chosen, .
         engine: a name, or ``auto`` for what ``tertium tune`` found best on this machine.
         folder: the model's own, which may hold exports.
     """
-    if isinstance(model, StaticEncoder) and engine in (EngineName.STATIC, EngineName.AUTO):
+    if model.kind is Kind.STATIC and engine in (EngineName.STATIC, EngineName.AUTO):
         return (Chosen(engine=EngineName.STATIC),)  # as it is
     if engine is EngineName.STATIC:
         return (_chosen(engine, static_export(model)),)

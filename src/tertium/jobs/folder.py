@@ -28,7 +28,7 @@ from tertium.errors import DiskFullError, TertiumError
 from tertium.files import atomic_path, sha256, sync
 from tertium.jobs.engine import Chosen
 from tertium.jobs.source import SKIPPED, SourceRow
-from tertium.models.encoder import valid_text
+from tertium.models.tokens import valid_text
 from tertium.progress import track
 from tertium.records.lock import lock
 from tertium.records.record import Frozen, InputMark, read_record, write_record

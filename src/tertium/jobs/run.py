@@ -31,9 +31,8 @@ from tertium.jobs.folder import (
 from tertium.jobs.source import pick, prescan, shard_size
 from tertium.jobs.work import Work
 from tertium.jobs.workers import Processes
-from tertium.models.encoder import Truncation
 from tertium.models.names import resolve
-from tertium.models.triples import BlankConditionWarning, TripleTruncation
+from tertium.models.tokens import BlankConditionWarning, TokenizationStats
 from tertium.progress import bar
 from tertium.records.record import InputMark
 from tertium.types import EngineName
@@ -191,8 +190,9 @@ def _default_workers(work: Work) -> int:
 
 def _warn(content: Content, counts: Counts, rows: int) -> None:
     """What single calls would have warned of, once for all."""
-    kind = TripleTruncation if content is Content.TRIPLES else Truncation
-    kind(counts.cut, counts.texts, counts.limit, counts.unknown).report(stacklevel=4)
+    stats = TokenizationStats(counts.cut, counts.texts, counts.limit, counts.unknown)
+    stats.unit = "triple" if content is Content.TRIPLES else "text"
+    stats.report(stacklevel=4)
     if counts.blank:
         warnings.warn(
             f"{counts.blank} of {rows} triples have no condition; their sentences were compared "

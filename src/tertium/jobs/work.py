@@ -19,9 +19,8 @@ from tertium.jobs.fingerprint import model_fingerprint
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
 from tertium.jobs.source import SourceRow
 from tertium.jobs.workers import limit_threads
-from tertium.models.batching import chunks
-from tertium.models.encoder import Truncation
 from tertium.models.names import resolve
+from tertium.models.tokens import TokenizationStats, chunks
 
 __all__ = ["ShardTask", "ShardWorker", "Work", "check_model"]
 
@@ -111,7 +110,7 @@ class ShardWorker:
         return total
 
     def _results(self, items: list[SourceRow]) -> tuple[np.ndarray, Counts]:
-        seen = Truncation()
+        seen = TokenizationStats()
         common: dict[str, Any] = {"progress": False, "truncation": seen}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TertiumWarning)  # counted, and told once at the end

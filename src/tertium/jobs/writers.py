@@ -12,13 +12,8 @@ import numpy as np
 from tertium.data.formats import SCORES, VECTORS, check_format
 from tertium.data.tables import no_formula, one_line
 from tertium.files import atomic_path, new_matrix
-from tertium.models import Encoder
-from tertium.models.batching import chunks
-from tertium.models.encoder import Truncation
-from tertium.models.ensemble import Ensemble
-from tertium.models.grading import TripleGrader
-from tertium.models.pair import PairScorer
-from tertium.models.triples import TripleTruncation
+from tertium.models.base import Embedder, Model
+from tertium.models.tokens import TokenizationStats, chunks
 from tertium.progress import bar
 
 __all__ = ["write_scores", "write_vectors"]
@@ -27,7 +22,7 @@ _WINDOW = 4096
 
 
 def write_vectors(
-    encoder: Encoder | PairScorer | Ensemble,
+    encoder: Embedder,
     texts: Callable[[], Iterable[str]],
     output: Path,
     *,
@@ -54,7 +49,7 @@ def write_vectors(
 
 
 def write_scores(
-    scorer: Encoder | PairScorer | Ensemble | TripleGrader,
+    scorer: Model,
     items: Iterable[tuple[str, ...]],
     output: Path,
     *,
@@ -76,8 +71,8 @@ def write_scores(
     }
     check_format(output, SCORES, what="scores")
     count = 0
-    conditional = isinstance(scorer, TripleGrader)
-    truncation = TripleTruncation() if conditional else Truncation()
+    conditional = scorer.takes_conditions
+    truncation = TokenizationStats(unit="triple") if conditional else TokenizationStats()
     grade: Callable[..., np.ndarray] = scorer.score
     columns = ("sentence1", "sentence2", *(["condition"] if conditional else []), "similarity")
     written = no_formula if spreadsheet_safe and output.suffix in (".tsv", ".csv") else str
@@ -105,13 +100,13 @@ class _RowSink(Protocol):
 
 
 def _blocks(
-    encoder: Encoder | PairScorer | Ensemble,
+    encoder: Embedder,
     texts: Iterable[str],
     done: Callable[[int], object],
     *,
     normalize: bool,
 ) -> Iterator[tuple[list[str], np.ndarray]]:
-    truncation = Truncation()
+    truncation = TokenizationStats()
     for window in chunks(texts, _WINDOW):
         vectors = encoder.encode(window, normalize=normalize, progress=False, truncation=truncation)
         yield window, vectors

@@ -5,26 +5,27 @@ from typing import TYPE_CHECKING
 from tertium.lazy import lazy
 
 if TYPE_CHECKING:
-    from tertium.models.average import ConditionalAverage
+    from tertium.models.base import Embedder, Model, TripleScorer
     from tertium.models.conditional import ConditionalScorer
     from tertium.models.encoder import Encoder
-    from tertium.models.ensemble import Ensemble
-    from tertium.models.grading import TripleGrader
-    from tertium.models.loading import load
+    from tertium.models.loading import KINDS, load
+    from tertium.models.mixture import ConditionalAverage, Ensemble
     from tertium.models.names import NAMES, resolve
     from tertium.models.pair import PairScorer
-    from tertium.models.static import ENCODERS, StaticEncoder
+    from tertium.models.static import StaticEncoder
 
 __all__ = [
-    "ENCODERS",
+    "KINDS",
     "NAMES",
     "ConditionalAverage",
     "ConditionalScorer",
+    "Embedder",
     "Encoder",
     "Ensemble",
+    "Model",
     "PairScorer",
     "StaticEncoder",
-    "TripleGrader",
+    "TripleScorer",
     "load",
     "resolve",
 ]
@@ -32,14 +33,13 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "average": ["ConditionalAverage"],
+        "base": ["Embedder", "Model", "TripleScorer"],
         "conditional": ["ConditionalScorer"],
         "encoder": ["Encoder"],
-        "ensemble": ["Ensemble"],
-        "grading": ["TripleGrader"],
-        "loading": ["load"],
+        "loading": ["KINDS", "load"],
+        "mixture": ["ConditionalAverage", "Ensemble"],
         "names": ["NAMES", "resolve"],
         "pair": ["PairScorer"],
-        "static": ["ENCODERS", "StaticEncoder"],
+        "static": ["StaticEncoder"],
     },
 )

@@ -1,8 +1,6 @@
 """A conditional scorer: how alike are two sentences in a given respect, on the scale of labels."""
 
-import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,16 @@ from torch import Tensor
 
 from tertium.data.labels import OrderedLabels, read_labels
 from tertium.errors import TertiumError
-from tertium.explain import Focus, Reading, focus, triple_reading
 from tertium.files import atomic_folder
-from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape, SeaverHead
-from tertium.models import Encoder
-from tertium.models.adapter import ADAPTER, load_adapter
-from tertium.models.batching import lean_batches
+from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape
+from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
+from tertium.models.base import Part, TripleScorer, digest
 from tertium.models.cross_encoder import write_cross_encoder
-from tertium.models.encoder import Truncation, evaluating
-from tertium.models.grading import TripleGrader
+from tertium.models.encoder import Encoder, evaluating
+from tertium.models.fingerprint import weights_digest
+from tertium.models.tokens import TokenizationStats, lean_batches
 from tertium.models.triple_encoder import ConditionalModel
 from tertium.models.triples import JoinedIds
-from tertium.models.twin import TwinModel
-from tertium.models.weights import read_tensors
 from tertium.progress import bar
 from tertium.records.manifest import (
     FILE_NAME,
@@ -35,17 +30,16 @@ from tertium.records.manifest import (
     read_manifest,
     write_manifest,
 )
-from tertium.types import Engine, Kind, Pooling, TextTriple
+from tertium.types import Kind, Pooling, TextTriple
 
 __all__ = ["ConditionalScorer", "model_shape"]
 
-_HEAD = "head.safetensors"
 _ENCODER = "encoder"
 _TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a processor's caches
 _ACCELERATOR_BUDGET = 32_768
 
 
-class ConditionalScorer(TripleGrader):
+class ConditionalScorer(Part, TripleScorer):
     """Similarity of two sentences under a condition: ``score([(s1, s2, condition), …])``.
 
     Args:
@@ -56,14 +50,10 @@ class ConditionalScorer(TripleGrader):
     Attributes:
         adapter: what differs from ``base``, if the model was loaded so.
         base: the model below the adapter.
-        engine: runs ``score`` instead of torch, if there is one.
-        token_budget: tokens per batch, padding included (default: by device).
     """
 
     adapter: dict[str, Tensor] | None = None
     base: str | None = None
-    engine: Engine | None = None
-    token_budget: int | None = None
 
     def __init__(self, encoder: Encoder, head: ConditionalHead, labels: OrderedLabels) -> None:
         self._encoder = encoder
@@ -72,9 +62,11 @@ class ConditionalScorer(TripleGrader):
         self.model = ConditionalModel(encoder, head)
 
     @classmethod
-    def load(cls, folder: Path, **options: Any) -> "ConditionalScorer":
+    def load(
+        cls, folder: Path, *, manifest: Manifest | None = None, **options: Any
+    ) -> "ConditionalScorer":
         """Load a folder of kind ``conditional``; takes the options of :meth:`Encoder.load`."""
-        manifest = _manifest(folder)
+        manifest = _checked(manifest or read_manifest(folder), folder)
         _check_pooling(options.pop("pooling", None))
         length = options.pop("max_length", None) or manifest.details.get("max_length")
         encoder = Encoder.load(folder / _ENCODER, max_length=length, **options)
@@ -83,17 +75,18 @@ class ConditionalScorer(TripleGrader):
 
     @classmethod
     def load_adapter(
-        cls, folder: Path, encoder: Encoder, *, pooling: Pooling | None = None
+        cls,
+        folder: Path,
+        encoder: Encoder,
+        *,
+        manifest: Manifest | None = None,
+        pooling: Pooling | None = None,
     ) -> "ConditionalScorer":
         """Change ``encoder`` to what :meth:`save_adapter` saved."""
         _check_pooling(pooling)
-        manifest = _manifest(folder)
-        if manifest.pooling is not None:
-            normalize = manifest.details.get("normalize")
-            encoder = encoder.with_pooling(manifest.pooling, normalize=normalize)
-        adapter = load_adapter(encoder.backbone, folder / ADAPTER)
-        encoder.training_data = manifest.training_data
-        scorer = cls._attach(encoder, folder, manifest)
+        manifest = _checked(manifest or read_manifest(folder), folder)
+        adapted, adapter = adapted_encoder(encoder, folder, manifest)
+        scorer = cls._attach(adapted, folder, manifest)
         scorer.adapter, scorer.base = adapter, manifest.details["base"]
         return scorer
 
@@ -101,11 +94,7 @@ class ConditionalScorer(TripleGrader):
     def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest) -> "ConditionalScorer":
         config = dict(manifest.details["head"])
         head = CONDITIONAL_HEADS[config.pop("kind")](model_shape(encoder), **config)
-        weights = {name: tensor.float() for name, tensor in read_tensors(folder / _HEAD).items()}
-        try:
-            head.load_state_dict(weights)
-        except RuntimeError as error:
-            raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
+        load_head(head, folder / HEAD)
         labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
         return cls(encoder, head.to(encoder.device), labels)
 
@@ -142,7 +131,7 @@ class ConditionalScorer(TripleGrader):
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             (temporary / _ENCODER).mkdir()
             self.encoder.save(temporary / _ENCODER)
-            save_file(self.head.state_dict(), temporary / _HEAD)
+            save_file(self.head.state_dict(), temporary / HEAD)
             if len(self.head.sequences) == 1:
                 write_cross_encoder(temporary)
             write_manifest(temporary, self._manifest())
@@ -152,9 +141,27 @@ class ConditionalScorer(TripleGrader):
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             save_file(adapter, temporary / ADAPTER)
             halved = {name: tensor.half() for name, tensor in self.head.state_dict().items()}
-            save_file(halved, temporary / _HEAD)
+            save_file(halved, temporary / HEAD)
             details = {"base": base, "normalize": self.encoder.normalizes}
             write_manifest(temporary, self._manifest(**details))
+
+    def save_member(self, folder: Path) -> None:
+        """Save as a member of a mixture: an adapter stays one."""
+        if self.adapter and self.base:
+            self.save_adapter(folder, self.adapter, base=self.base)
+        else:
+            self.save(folder)
+
+    @property
+    def graph_fingerprint(self) -> str:
+        """The hash of all that its graph depends on: encoder and head."""
+        description = {"encoder": self.encoder.graph_fingerprint, "head": self.head.config()}
+        return weights_digest(self.head, description)
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its scores: encoder, head and labels."""
+        return digest([self.encoder.fingerprint, self.graph_fingerprint, self.scale])
 
     def _manifest(self, **details: Any) -> Manifest:
         low, high = self.scale
@@ -173,7 +180,7 @@ class ConditionalScorer(TripleGrader):
 
     @torch.inference_mode()
     def grade(
-        self, triples: list[TextTriple], *, progress: bool | None, truncation: Truncation
+        self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> NDArray[np.float32]:
         """Scores of distinct triples, which may lie beyond the scale."""
         rows = self.model.sequences(triples)
@@ -184,39 +191,15 @@ class ConditionalScorer(TripleGrader):
         ):
             for batch in self._batches(rows):
                 features = self.model.features([rows[at] for at in batch])
-                scores[torch.from_numpy(batch)] = self._scores(features)
+                scores[torch.from_numpy(batch)] = self._run(features)
                 shown.update(len(batch))
         cut = sum(1 for row in rows if any(sequence.cut for sequence in row))
-        limit = self.model.joiner.max_length
+        limit = self.model.tokenizer.max_length
         truncation.add(cut=cut, texts=len(rows), limit=limit)
         low, high = self.scale
         return np.asarray((low + (high - low) * scores).numpy())
 
-    def readings(self, item: tuple[str, ...]) -> list[Reading]:
-        """A triple as torch reads it, with gradients of all that the score depends on."""
-        if self.engine is not None:
-            raise TertiumError(
-                f"{self.name} is run by {self.engine.name}, which shows nothing but scores: for "
-                "alignment, attention and integrated gradients take the engine torch."
-            )
-        reading = triple_reading(self.model, item, scale=self.scale)
-
-        def forward(ids: Tensor, mask: Tensor) -> Tensor:
-            with _whole_gradient(self.head):
-                return reading.forward(ids, mask)
-
-        return [replace(reading, forward=forward)]
-
-    def focused(self, item: tuple[str, ...]) -> Focus | None:
-        """Attention between words with the condition and without it, if they are read together."""
-        together = any(2 in members and len(members) > 1 for members in self.head.sequences)
-        twin = isinstance(self.encoder.backbone, TwinModel)
-        if twin or not together or not all(text.strip() for text in item):
-            return None
-        a, b, condition = item
-        return focus(self.encoder, (a, b, condition), head=self.head)
-
-    def _scores(self, features: dict[str, Tensor]) -> Tensor:
+    def _run(self, features: dict[str, Tensor]) -> Tensor:
         """Scores of a batch, from the engine or, without one, from torch."""
         if self.engine is None:
             return self.model(features).score.float().cpu()  # type: ignore[no-any-return]
@@ -248,21 +231,7 @@ def model_shape(encoder: Encoder) -> ModelShape:
     )
 
 
-@contextlib.contextmanager
-def _whole_gradient(head: ConditionalHead) -> Iterator[None]:
-    """SEAVER does not learn through its attention, but its score depends on it."""
-    if not isinstance(head, SeaverHead):
-        yield
-        return
-    before, head.gradient = head.gradient, "states_and_weights"
-    try:
-        yield
-    finally:
-        head.gradient = before
-
-
-def _manifest(folder: Path) -> Manifest:
-    manifest = read_manifest(folder)
+def _checked(manifest: Manifest | None, folder: Path) -> Manifest:
     if manifest is None or manifest.kind is not Kind.CONDITIONAL:
         raise TertiumError(f"{folder} holds no conditional scorer.")
     return manifest

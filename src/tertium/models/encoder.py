@@ -2,11 +2,9 @@
 
 import contextlib
 import copy
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import Any, Literal, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -16,18 +14,33 @@ from sentence_transformers.base.modules import Normalize, Transformer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tertium.errors import TertiumError, TertiumWarning
+from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.functional.pooling import LAYER_MIXES
-from tertium.functional.similarity import cosine_pairs
 from tertium.models.attention import attention_maps, capture_attention
-from tertium.models.batching import chunks, lean_batches, padded, token_budget_batches
+from tertium.models.base import Embedder, EncodeOptions, Part, digest
 from tertium.models.bfloat16 import check_bfloat16
 from tertium.models.contrastive import default_pooling
-from tertium.models.explains import Explains
+from tertium.models.fingerprint import (
+    HashCache,
+    backbone_config,
+    module_config,
+    tokenizer_content,
+    weights_digest,
+)
 from tertium.models.layout import check_layout, check_purpose
 from tertium.models.pooling import infer_pooling, pooling_modules
 from tertium.models.quiet import quiet
+from tertium.models.tokens import (
+    TokenizationStats,
+    beginning,
+    check_texts,
+    chunks,
+    lean_batches,
+    padded,
+    token_budget_batches,
+    valid_text,
+)
 from tertium.models.twin import TwinModel
 from tertium.models.weights import read_options
 from tertium.progress import bar
@@ -38,23 +51,9 @@ from tertium.records.manifest import (
     read_manifest,
     write_manifest,
 )
-from tertium.types import Encoded, Engine, Kind, Pooling, TextPair, Tokens
+from tertium.types import Encoded, Kind, Pooling, Tokens
 
-if TYPE_CHECKING:
-    from tertium.explain import Reading
-
-__all__ = [
-    "EncodeOptions",
-    "Encoder",
-    "Truncation",
-    "TruncationWarning",
-    "UnknownTextWarning",
-    "beginning",
-    "clipped_cosines",
-    "evaluating",
-    "flat_pairs",
-    "valid_text",
-]
+__all__ = ["Encoder", "evaluating"]
 
 Matrix = NDArray[np.float32]
 
@@ -66,72 +65,11 @@ _WINDOW = 8192
 _CHARACTERS = 32  # read at first for each token that the model reads; words are shorter
 
 
-class EncodeOptions(TypedDict, total=False):
-    """What :meth:`Encoder.encode` can be told; see there."""
-
-    normalize: bool
-    prompt: str | None
-    token_budget: int | None
-    progress: bool | None
-    truncation: "Truncation | None"
-
-
-class TruncationWarning(TertiumWarning):
-    """Some texts were longer than the model reads."""
-
-
-class UnknownTextWarning(TertiumWarning):
-    """Some texts hold nothing that the model's vocabulary knows."""
-
-
-@dataclass
-class Truncation:
-    """How many texts were not read whole, over all calls that share it; ``report`` says so once.
-
-    Attributes:
-        cut: texts that were too long.
-        texts: all of them.
-        limit: how many tokens are read.
-        unknown: texts of which the vocabulary knows nothing, so that all of them are alike.
-    """
-
-    cut: int = 0
-    texts: int = 0
-    limit: int = 0
-    unknown: int = 0
-
-    def add(self, *, cut: int, texts: int, limit: int, unknown: int = 0) -> None:
-        """Count one call."""
-        self.cut += cut
-        self.texts += texts
-        self.limit = limit
-        self.unknown += unknown
-
-    def report(self, *, stacklevel: int = 2) -> None:
-        """Warn if anything was cut or unknown."""
-        if self.unknown:
-            warnings.warn(
-                f"{self.unknown} of {self.texts} distinct texts hold nothing that the model's "
-                "vocabulary knows (as emoji alone, or one endless word): to it they are all alike.",
-                UnknownTextWarning,
-                stacklevel=stacklevel + 1,
-            )
-        if self.cut:
-            warnings.warn(
-                f"{self.cut} of {self.texts} distinct texts had more than {self.limit} tokens; "
-                "only the beginning was read.",
-                TruncationWarning,
-                stacklevel=stacklevel + 1,
-            )
-
-
-class Encoder(Explains):
+class Encoder(Part, Embedder):
     """Texts to vectors, and pairs of texts to cosines.
 
     Attributes:
         engine: runs ``encode`` instead of torch, if there is one; all else stays with torch.
-        token_budget: tokens per batch, padding included, unless ``encode`` is told otherwise
-            (default: by device).
 
     Example:
         >>> import tertium
@@ -140,9 +78,9 @@ class Encoder(Explains):
         (2, 384)
     """
 
-    scale: tuple[float, float] = (-1.0, 1.0)
-    engine: Engine | None = None
-    token_budget: int | None = None
+    name: str = ""
+    pooling: Pooling | None = None
+    training_data: tuple[TrainingData, ...] = ()
 
     def __init__(
         self,
@@ -153,22 +91,28 @@ class Encoder(Explains):
         source: Path | None = None,
         training_data: tuple[TrainingData, ...] = (),
     ) -> None:
-        if not isinstance(model[0], Transformer):
-            raise TertiumError(
-                f"{name} starts with a {type(model[0]).__name__} module; tertium encoders start "
-                "with a transformer."
-            )
+        self._check_first(model[0], name)
         self.model = model
         self.name = name
         self.pooling = pooling
         self.source = source
         self.training_data = training_data
+        self._hashes = HashCache()
+
+    @staticmethod
+    def _check_first(module: torch.nn.Module, name: str) -> None:
+        if not isinstance(module, Transformer):
+            raise TertiumError(
+                f"{name} starts with a {type(module).__name__} module; tertium encoders start "
+                "with a transformer."
+            )
 
     @classmethod
     def load(
         cls,
         folder: Path,
         *,
+        manifest: Manifest | None = None,
         name: str | None = None,
         pooling: Pooling | None = None,
         device: str | None = None,
@@ -179,6 +123,7 @@ class Encoder(Explains):
 
         Args:
             folder: where the files are.
+            manifest: what its ``tertium.json`` says, if that has been read already.
             name: what results call the model (default: the folder's name).
             pooling: replace the saved pooling; for a plain transformers folder the default is that
                 of the published model it is, cls for the folder of a contrastive training script,
@@ -188,7 +133,7 @@ class Encoder(Explains):
             trust_remote_code: run code that comes with the model.
         """
         check_purpose(folder)
-        manifest = read_manifest(folder)
+        manifest = manifest or read_manifest(folder)
         if (folder / "modules.json").exists():
             with quiet():
                 model = SentenceTransformer(
@@ -289,6 +234,38 @@ class Encoder(Explains):
         return Kind.TWIN if isinstance(self.backbone, TwinModel) else Kind.ENCODER
 
     @property
+    def encoder(self) -> "Encoder":
+        """The encoder itself."""
+        return self
+
+    @property
+    def graph_fingerprint(self) -> str:
+        """The hash of all that its graph depends on: weights, configuration and pooling."""
+
+        def make() -> str:
+            description = {
+                "backbone": backbone_config(self.backbone.config.to_dict()),
+                "pooling": self.pooling,
+                "modules": [module_config(module) for module in list(self.model)[1:]],
+            }
+            return weights_digest(self.model, description)
+
+        return self._hashes.get("graph", self.model, self.pooling, make)
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
+
+        def make() -> str:
+            fast = getattr(self.tokenizer, "backend_tokenizer", None)
+            vocabulary = sorted(self.tokenizer.get_vocab().items())
+            read = [vocabulary, tokenizer_content(fast), self.max_length, self.prompt]
+            return digest([self.graph_fingerprint, read])
+
+        settings = self.pooling, self.max_length, self.prompt
+        return self._hashes.get("model", self.model, settings, make)
+
+    @property
     def backbone(self) -> PreTrainedModel:
         """The transformers model inside."""
         return self._transformer.model
@@ -327,7 +304,7 @@ class Encoder(Explains):
         """How much of a text is worth reading: far more than ``max_length`` tokens of any prose."""
         return max(_CHARACTERS * self.max_length - len(self.prompt), 1)
 
-    @overload
+    @overload  # type: ignore[override]
     def encode(
         self,
         texts: str | Sequence[str],
@@ -353,14 +330,14 @@ class Encoder(Explains):
         prompt: str | None = None,
         token_budget: int | None = None,
         progress: bool | None = None,
-        truncation: Truncation | None = None,
+        truncation: TokenizationStats | None = None,
     ) -> Matrix | Tensor:
         """Encode texts into one row each, in input order.
 
         Each distinct text is encoded once. Batches are cut by a token budget after sorting by
         token length, so hardly any padding is computed. Texts beyond ``max_length`` tokens are cut,
         which one ``TruncationWarning`` per call reports; empty and blank texts are encoded as the
-        model's special tokens alone; characters that are no valid text (lone surrogates) become
+        model's special tokens only; characters that are no valid text (lone surrogates) become
         U+FFFD.
 
         Args:
@@ -372,10 +349,10 @@ class Encoder(Explains):
             progress: False for no progress on standard error.
             truncation: count cut texts here instead of warning, for a report over several calls.
         """
-        counted = Truncation() if truncation is None else truncation
+        counted = TokenizationStats() if truncation is None else truncation
         single = isinstance(texts, str)
         rows = self._encode(
-            [texts] if isinstance(texts, str) else _checked(texts),
+            [texts] if isinstance(texts, str) else check_texts(texts),
             normalize=normalize,
             prompt=self.prompt if prompt is None else prompt,
             budget=self._default_budget() if token_budget is None else token_budget,
@@ -396,41 +373,19 @@ class Encoder(Explains):
         within a window.
         """
         start = 0
-        counted = options.setdefault("truncation", Truncation()) or Truncation()
+        counted = options.setdefault("truncation", TokenizationStats()) or TokenizationStats()
         for chunk in chunks(texts, window):
-            yield from self.encode(_checked(chunk, start=start), **options)
+            yield from self.encode(check_texts(chunk, start=start), **options)
             start += len(chunk)
         counted.report()
 
-    def score(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
-        """Cosine of each pair, in input order; takes the options of :meth:`encode`."""
-        rows = self.encode(flat_pairs(pairs), output="torch", **options)
-        return clipped_cosines(rows[0::2], rows[1::2])
-
-    def cosine(self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]) -> Matrix:
-        """The same as :meth:`score`: an encoder's score is the cosine."""
-        return self.score(pairs, **options)
-
-    def score_items(
-        self, items: Sequence[tuple[str, ...]], *, truncation: Truncation | None = None
-    ) -> Matrix:
-        """Scores as an explanation asks for them."""
-        return self.score([(a, b) for a, b in items], truncation=truncation)
-
-    def readings(self, item: tuple[str, ...]) -> "list[Reading]":
-        """A pair as torch reads it."""
-        from tertium.explain import pair_reading
-
-        return [pair_reading([(self, 1.0)], item, cosine_pairs)]
-
-    def score_vectors(self, first: Matrix, second: Matrix) -> Matrix:
-        """What :meth:`score` makes of two texts' vectors, row by row: their cosine."""
-        u, v = (torch.from_numpy(np.ascontiguousarray(side)) for side in (first, second))
-        return clipped_cosines(u, v)
-
-    def tokenize(self, texts: Sequence[str], *, truncation: Truncation) -> list[list[int]]:
+    def tokenize(self, texts: Sequence[str], *, truncation: TokenizationStats) -> list[list[int]]:
         """Token ids of each text as :meth:`encode` reads it, for :meth:`encode_ids`."""
-        return self._tokenize([self.prompt + text for text in _checked(texts)], truncation)
+        return self._tokenize([self.prompt + text for text in check_texts(texts)], truncation)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens of each text :meth:`encode` reads."""
+        return [len(row) for row in self.tokenize(texts, truncation=TokenizationStats())]
 
     @torch.inference_mode()
     def encode_ids(self, ids: Sequence[list[int]], *, token_budget: int | None = None) -> Matrix:
@@ -439,7 +394,7 @@ class Encoder(Explains):
         return self._rows(ids, prompt=self.prompt, budget=budget, progress=False).cpu().numpy()
 
     def features(
-        self, texts: Sequence[str], *, truncation: Truncation | None = None
+        self, texts: Sequence[str], *, truncation: TokenizationStats | None = None
     ) -> dict[str, Tensor]:
         """Token ids and masks of a batch, padded, on the model's device.
 
@@ -447,8 +402,8 @@ class Encoder(Explains):
             texts: the batch.
             truncation: count cut texts here instead of warning, for a report over several calls.
         """
-        counted = Truncation() if truncation is None else truncation
-        ids = self._tokenize(_checked(texts), counted)
+        counted = TokenizationStats() if truncation is None else truncation
+        ids = self._tokenize(check_texts(texts), counted)
         if truncation is None:
             counted.report()
         return self._padded(ids, range(len(ids)))
@@ -510,7 +465,7 @@ class Encoder(Explains):
         prompt: str,
         budget: int,
         progress: bool | None,
-        truncation: Truncation,
+        truncation: TokenizationStats,
     ) -> Tensor:
         places: dict[str, int] = {}
         rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
@@ -538,7 +493,7 @@ class Encoder(Explains):
                 shown.update(len(batch))
         return result
 
-    def _tokenize(self, texts: list[str], truncation: Truncation) -> list[list[int]]:
+    def _tokenize(self, texts: list[str], truncation: TokenizationStats) -> list[list[int]]:
         """Token ids without padding; texts that are too long are cut, and counted."""
         if not texts:
             return []
@@ -573,18 +528,18 @@ class Encoder(Explains):
             return 0
         return sum(1 for row in ids if 0 < row.count(unknown) >= len(row) - frame)
 
-    def _padded(self, ids: Sequence[list[int]], batch: Iterable[int]) -> dict[str, Tensor]:
-        rows = [ids[index] for index in batch]
+    def _padded(self, texts: Sequence[list[int]], batch: Iterable[int]) -> dict[str, Tensor]:
+        rows = [texts[index] for index in batch]
         if not rows:
             raise TertiumError("a batch needs at least one text.")
         tokenizer = self.tokenizer
         if tokenizer.pad_token_id is None:
             raise TertiumError(f"{self.name}: the tokenizer has no padding token.")
         left = tokenizer.padding_side == "left"
-        tokens, real = padded(rows, padding=tokenizer.pad_token_id, left=left)
-        features = {"input_ids": tokens, "attention_mask": real.long()}
+        ids, real = map(torch.from_numpy, padded(rows, padding=tokenizer.pad_token_id, left=left))
+        features = {"input_ids": ids, "attention_mask": real.long()}
         if "token_type_ids" in tokenizer.model_input_names:
-            features["token_type_ids"] = torch.zeros_like(tokens)
+            features["token_type_ids"] = torch.zeros_like(ids)
         device = self.device
         return {key: value.to(device) for key, value in features.items()}
 
@@ -638,47 +593,3 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def clipped_cosines(first: Tensor, second: Tensor) -> Matrix:
-    """Cosines row by row, without what rounding puts beyond -1 and 1."""
-    return cosine_pairs(first, second).clamp(-1, 1).cpu().numpy()
-
-
-def flat_pairs(pairs: Iterable[TextPair]) -> list[str]:
-    """The texts of checked pairs, first and second in turn."""
-    flat: list[str] = []
-    for index, pair in enumerate(pairs):
-        if isinstance(pair, str) or len(pair) != 2:
-            raise TertiumError(f"pairs[{index}] is {pair!r}, not a pair of two texts.")
-        flat += pair
-    return flat
-
-
-def _checked(texts: Sequence[str], *, start: int = 0) -> list[str]:
-    texts = list(texts)
-    for index, text in enumerate(texts, start):
-        if not isinstance(text, str):
-            raise TypeError(f"texts[{index}] is {type(text).__name__} ({text!r}), not a string.")
-    return texts
-
-
-def beginning(text: str, size: int) -> str:
-    """At most ``size`` characters, whole words if there are any: a longer text costs no more.
-
-    >>> beginning("a dog barks", 8), beginning("ideographs", 5)
-    ('a dog', 'ideog')
-    """
-    if len(text) <= size:
-        return text
-    words = text[:size].rsplit(maxsplit=1)
-    return words[0] if len(words) == 2 else text[:size]
-
-
-def valid_text(text: str) -> str:
-    """``text`` with what UTF-8 cannot hold replaced by U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

@@ -1,34 +1,44 @@
-"""One way in: a reserved name, a folder or a hub id gives the right object for its kind."""
+"""One way in: a reserved name, a folder or a hub id gives the right model for its kind."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from tertium.engines import check_device
-from tertium.engines.attach import with_engine
 from tertium.errors import TertiumError, unknown_name
-from tertium.models import ENCODERS, Encoder
-from tertium.models.average import ConditionalAverage
+from tertium.files import check_new_folder
+from tertium.models.base import Embedder, Model, TripleScorer
 from tertium.models.conditional import ConditionalScorer
-from tertium.models.ensemble import Ensemble
-from tertium.models.grading import TripleGrader
+from tertium.models.encoder import Encoder
+from tertium.models.mixture import ConditionalAverage, Ensemble, member_weights
 from tertium.models.names import resolve, resolve_base
 from tertium.models.pair import PairScorer
-from tertium.models.static import is_static
-from tertium.records.manifest import FILE_NAME, MemberEntry, read_manifest, read_members
-from tertium.types import EngineName, Kind, Pooling
+from tertium.models.static import StaticEncoder, is_static
+from tertium.models.towers import tower_encoders
+from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, read_members
+from tertium.types import Kind, Pooling
 
-__all__ = ["load", "load_conditional", "load_embedder"]
+__all__ = [
+    "KINDS",
+    "as_conditional",
+    "as_embedder",
+    "average",
+    "combine",
+    "convert",
+    "load",
+    "write_towers",
+]
 
-_DEEPEST = 8  # adapters on adapters and averages of averages
+_DEEPEST = 8  # adapters on adapters and mixtures of mixtures
 
-# What ``load`` returns, by the kind that ``tertium.json`` names.
-KINDS: dict[str, type[Encoder] | type[PairScorer] | type[Ensemble] | type[ConditionalScorer]] = {
-    **ENCODERS,
+# What ``load`` makes of a folder, by the kind that its ``tertium.json`` names. Members and adapters
+# are read here: they may be of any kind.
+KINDS: dict[Kind, type[Encoder] | type[PairScorer] | type[ConditionalScorer]] = {
+    Kind.ENCODER: Encoder,
+    Kind.TWIN: Encoder,
+    Kind.STATIC: StaticEncoder,
     Kind.PAIR: PairScorer,
     Kind.CONDITIONAL: ConditionalScorer,
-    Kind.ENSEMBLE: Ensemble,
 }
 
 
@@ -40,10 +50,8 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
-    engine: EngineName | str = EngineName.TORCH,
-    threads: int | None = None,
-) -> Encoder | PairScorer | Ensemble | TripleGrader:
-    """Load a model.
+) -> Model:
+    """Load a model, run by torch; :func:`tertium.load` also takes an engine.
 
     Args:
         name: a reserved name (``default``, ``sts``, ``conditional``), a folder (anything with a
@@ -55,16 +63,7 @@ def load(
         max_length: read at most this many tokens of a text.
         revision: branch, tag or commit of a hub model.
         trust_remote_code: run code that comes with the model.
-        engine: ``torch``, ``onnx``, ``onnx-int8``, ``openvino``, ``openvino-int8``, ``static`` or
-            ``auto``, what ``tertium tune`` found best; a graph is exported on first use.
-        threads: of an engine other than torch (default: as many as torch has).
-
-    Example:
-        >>> import tertium
-        >>> round(float(tertium.load().score([("A cat sleeps.", "A cat is asleep.")])[0]), 1)
-        0.9
     """
-    device = check_device(engine, device)
     folder = resolve(name, revision=revision)
     options: dict[str, Any] = {
         "pooling": None if pooling is None else _pooling(pooling),
@@ -73,7 +72,7 @@ def load(
         "trust_remote_code": trust_remote_code,
     }
     try:
-        loaded = _load(folder, name=str(name), **options)
+        return _load(folder, name=str(name), **options)
     except TertiumError:
         raise
     except Exception as error:  # files of any content end in errors of many kinds
@@ -82,15 +81,120 @@ def load(
         raise TertiumError(
             f"{folder} holds no model that can be loaded: {reason or repr(error)}"
         ) from error
-    return with_engine(loaded, engine, threads=threads, folder=folder)
+
+
+def as_embedder(model: Model) -> Embedder:
+    """``model``, which must give vectors."""
+    if model.takes_conditions:
+        raise TertiumError(
+            f"{model.name} compares sentences under a condition and gives no vectors. Name an "
+            "encoder, such as default, or the folder 'encoder' inside it."
+        )
+    return cast(Embedder, model)
+
+
+def as_conditional(model: Model) -> TripleScorer:
+    """``model``, which must take conditions."""
+    if not model.takes_conditions:
+        raise TertiumError(
+            f"The model '{model.name}' does not take conditions. 'conditional' does, and so do "
+            "models of recipes such as seaver-minilm."
+        )
+    return cast(TripleScorer, model)
+
+
+def combine(
+    models: Sequence[str | os.PathLike[str]],
+    *,
+    weight: float | None = None,
+    pooling: Pooling | str | None = None,
+    name: str | None = None,
+) -> Ensemble:
+    """The plain sum of models, or JTCSE-UC's weighted one.
+
+    Args:
+        models: whatever :func:`load` takes; a model that grades gives its encoder.
+        weight: of the last model; the sum of the others has the rest of 1 (default: the sum of
+            all).
+        pooling: use this pooling in all of them (default: each has its own).
+        name: what results call the ensemble (default: the names of its members).
+    """
+    weights = member_weights(len(models), weight)
+    members = [as_embedder(load(model, pooling=pooling)) for model in models]
+    return Ensemble(members, weights=weights, name=name or " + ".join(map(str, models)))
+
+
+def average(
+    models: Sequence[str | os.PathLike[str]], *, weight: float | None = None
+) -> ConditionalAverage:
+    """The mean of what models answer that take a condition.
+
+    Args:
+        models: whatever :func:`load` takes.
+        weight: of the last model; the others share the rest of 1 (default: equal shares).
+    """
+    weights = None
+    if weight is not None:
+        *others, last = member_weights(len(models), weight)
+        weights = [share / len(others) for share in others] + [last]
+    members = [as_conditional(load(model)) for model in models]
+    return ConditionalAverage(members, weights=weights, name=" + ".join(map(str, models)))
+
+
+def convert(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    pooling: Pooling | str | None = None,
+    revision: str | None = None,
+) -> Embedder:
+    """Write a model as a sentence-transformers folder with ``tertium.json``, and return it.
+
+    Args:
+        source: whatever :func:`load` takes.
+        output: a folder that does not exist yet, or is empty.
+        pooling: the pooling to save, instead of the model's own.
+        revision: branch, tag or commit of a hub model.
+    """
+    folder = Path(output)
+    check_new_folder(folder)
+    model = as_embedder(load(source, pooling=pooling, revision=revision))
+    model.save(folder)
+    return model
+
+
+def write_towers(
+    source: str | os.PathLike[str], output: str | os.PathLike[str], *, revision: str | None = None
+) -> tuple[Path, Path]:
+    """Write both towers of a twin as two plain encoders, ``first`` and ``second``.
+
+    Args:
+        source: a twin, by anything that :func:`load` takes.
+        output: a folder that does not exist yet, or is empty.
+        revision: branch, tag or commit of a hub model.
+    """
+    folder = Path(output)
+    check_new_folder(folder)
+    twin = load(source, revision=revision)
+    if twin.kind not in (Kind.TWIN, Kind.ENCODER):
+        raise TertiumError(f"{source} is not a twin: it has no towers.")
+    first, second = tower_encoders(twin.encoder)
+    first.save(folder / "first")
+    second.save(folder / "second")
+    return folder / "first", folder / "second"
 
 
 def _load(
-    folder: Path, *, name: str, above: tuple[Path, ...] = (), **options: Any
-) -> Encoder | PairScorer | Ensemble | TripleGrader:
-    """A model that is whole, an adapter on its base, or an average of conditional models.
+    folder: Path,
+    *,
+    name: str,
+    above: tuple[Path, ...] = (),
+    kinds: Sequence[Kind] = tuple(Kind),
+    **options: Any,
+) -> Model:
+    """A model that is whole, an adapter on its base, or a mixture of its members.
 
-    ``above`` are the models that led here, outermost first.
+    ``above`` are the models that led here, outermost first; ``kinds`` are those allowed.
     """
     if folder in above or len(above) > _DEEPEST:
         raise TertiumError(
@@ -98,68 +202,55 @@ def _load(
             "deep. Fetch the model again."
         )
     manifest = read_manifest(folder)
-    plain = Kind.STATIC if is_static(folder) else Kind.ENCODER
-    kind = manifest.kind if manifest else plain
-    details = manifest.details if manifest else {}
-    if manifest and kind is Kind.CONDITIONAL and "members" in details:
-        members = read_members(folder, manifest)
-        return _load_average(folder, members, name=name, above=(*above, folder), **options)
-    if "base" in details:
-        return _load_adapter(folder, kind, details, name=name, above=(*above, folder), **options)
-    return KINDS[kind].load(folder, name=name, **options)
+    if manifest is not None and manifest.kind not in kinds:
+        raise TertiumError(
+            f"{folder / FILE_NAME}: a member of the kind '{manifest.kind}' is not one of "
+            f"{', '.join(kinds)}, as {above[-1]} needs."
+        )
+    if manifest is None:
+        plain: type[Encoder] = StaticEncoder if is_static(folder) else Encoder
+        return plain.load(folder, name=name, **options)
+    options |= {"name": name, "above": (*above, folder)}
+    if manifest.kind is Kind.ENSEMBLE or "members" in manifest.details:
+        return _load_mixture(folder, manifest, **options)
+    if "base" in manifest.details:
+        return _load_adapter(folder, manifest, **options)
+    del options["above"]
+    return KINDS[manifest.kind].load(folder, manifest=manifest, **options)
+
+
+def _load_mixture(folder: Path, manifest: Manifest, *, name: str, **options: Any) -> Model:
+    entries = read_members(folder, manifest)
+    weights = [entry.weight for _, entry in entries]
+    for place, _ in entries:
+        if not place.is_dir():
+            raise TertiumError(f"{place} is missing: the model cannot do without this member.")
+    conditional = manifest.kind is Kind.CONDITIONAL
+    kinds = (Kind.CONDITIONAL,) if conditional else (Kind.ENCODER, Kind.TWIN, Kind.STATIC)
+    members = [_load(place, name=entry.name, kinds=kinds, **options) for place, entry in entries]
+    if conditional:
+        takers = [as_conditional(member) for member in members]
+        return ConditionalAverage(takers, weights=weights, name=name)
+    return Ensemble([as_embedder(member) for member in members], weights=weights, name=name)
 
 
 def _load_adapter(
     folder: Path,
-    kind: Kind,
-    details: dict[str, Any],
+    manifest: Manifest,
     *,
     pooling: Pooling | None,
     max_length: int | None,
     **options: Any,
 ) -> PairScorer | ConditionalScorer:
     """What differs from a base, which may be an adapter itself, on that base."""
-    length = max_length or details.get("max_length")
-    base = _load(resolve_base(folder, details), pooling=None, max_length=length, **options)
-    encoder = base.encoder if isinstance(base, PairScorer | ConditionalScorer) else base
-    if not isinstance(encoder, Encoder):
-        raise TertiumError(f"{folder / FILE_NAME}: '{details['base']}' is not a single encoder.")
-    adapted = ConditionalScorer if kind is Kind.CONDITIONAL else PairScorer
-    return adapted.load_adapter(folder, encoder, pooling=pooling)
-
-
-def _load_average(
-    folder: Path, entries: Sequence[tuple[Path, MemberEntry]], *, name: str, **options: Any
-) -> ConditionalAverage:
-    members = [_load(place, name=entry.name, **options) for place, entry in entries]
-    taking = [member for member in members if isinstance(member, TripleGrader)]
-    if len(taking) < len(members):
-        raise TertiumError(f"{folder}: a member of this average takes no conditions.")
-    return ConditionalAverage(taking, weights=[entry.weight for _, entry in entries], name=name)
-
-
-def load_embedder(
-    name: str | os.PathLike[str] = "default", **options: Any
-) -> Encoder | PairScorer | Ensemble:
-    """Load a model that must give vectors; takes the options of :func:`load`."""
-    loaded = load(name, **options)
-    if isinstance(loaded, TripleGrader):
-        raise TertiumError(
-            f"{loaded.name} compares sentences under a condition and gives no vectors. Name an "
-            "encoder, such as default, or the folder 'encoder' inside it."
-        )
-    return loaded
-
-
-def load_conditional(name: str | os.PathLike[str] = "conditional", **options: Any) -> TripleGrader:
-    """Load a model that must take conditions, by default the one that ships; options of load."""
-    loaded = load(name, **options)
-    if not isinstance(loaded, TripleGrader):
-        raise TertiumError(
-            f"The model '{name}' does not take conditions. 'conditional' does, and so do models of "
-            "recipes such as seaver-minilm."
-        )
-    return loaded
+    length = max_length or manifest.details.get("max_length")
+    place = resolve_base(folder, manifest.details)
+    base = _load(place, pooling=None, max_length=length, **options)
+    if len(base.encoders) != 1:
+        base_name = manifest.details["base"]
+        raise TertiumError(f"{folder / FILE_NAME}: '{base_name}' is not a single encoder.")
+    adapted = ConditionalScorer if manifest.kind is Kind.CONDITIONAL else PairScorer
+    return adapted.load_adapter(folder, base.encoder, manifest=manifest, pooling=pooling)
 
 
 def _pooling(name: Pooling | str) -> Pooling:

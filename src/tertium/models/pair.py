@@ -12,29 +12,21 @@ from torch import Tensor
 
 from tertium.data.labels import OrderedLabels, read_labels
 from tertium.errors import TertiumError
-from tertium.explain import Reading, pair_reading
 from tertium.files import atomic_folder
 from tertium.heads import HEADS, PairHead
-from tertium.models import Encoder
-from tertium.models.adapter import ADAPTER, load_adapter
-from tertium.models.encoder import EncodeOptions, Truncation, clipped_cosines, flat_pairs
-from tertium.models.explains import Explains
-from tertium.models.weights import read_tensors
-from tertium.records.manifest import (
-    FILE_NAME,
-    Manifest,
-    TrainingData,
-    read_manifest,
-    write_manifest,
-)
+from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
+from tertium.models.base import Embedder, EncodeOptions, Member, digest
+from tertium.models.encoder import Encoder
+from tertium.models.fingerprint import weights_digest
+from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, write_manifest
 from tertium.types import Kind, Pooling, TextPair
 
 __all__ = ["PairScorer"]
 
-_HEAD = "head.safetensors"
+Matrix = NDArray[np.float32]
 
 
-class PairScorer(Explains):
+class PairScorer(Embedder):
     """Graded similarity: ``score`` on the label scale, ``classify``, ``encode``.
 
     Example:
@@ -45,43 +37,40 @@ class PairScorer(Explains):
     """
 
     def __init__(self, encoder: Encoder, head: PairHead, labels: OrderedLabels) -> None:
-        self.encoder = encoder
+        self._members = (Member(encoder),)
         self.head = head.eval()
         self.labels = labels
 
     @classmethod
-    def load(cls, folder: Path, **options: Any) -> "PairScorer":
+    def load(
+        cls, folder: Path, *, manifest: Manifest | None = None, **options: Any
+    ) -> "PairScorer":
         """Load a folder of kind ``pair``; takes the options of :meth:`Encoder.load`."""
-        return cls.attach(Encoder.load(folder, **options), folder)
+        manifest = manifest or read_manifest(folder)
+        return cls._attach(Encoder.load(folder, manifest=manifest, **options), folder, manifest)
 
     @classmethod
     def load_adapter(
-        cls, folder: Path, encoder: Encoder, *, pooling: Pooling | None = None
+        cls,
+        folder: Path,
+        encoder: Encoder,
+        *,
+        manifest: Manifest | None = None,
+        pooling: Pooling | None = None,
     ) -> "PairScorer":
         """Change ``encoder`` to what :meth:`save_adapter` saved."""
-        manifest = read_manifest(folder)
-        if manifest is None:
-            raise TertiumError(f"{folder} holds no pair scorer.")
-        pooling = pooling or manifest.pooling
-        if pooling is not None:
-            encoder = encoder.with_pooling(pooling, normalize=manifest.details.get("normalize"))
-        load_adapter(encoder.backbone, folder / ADAPTER)
-        encoder.training_data = manifest.training_data
-        return cls.attach(encoder, folder)
+        manifest = _checked(manifest or read_manifest(folder), folder)
+        adapted, _ = adapted_encoder(encoder, folder, manifest, pooling=pooling)
+        return cls._attach(adapted, folder, manifest)
 
     @classmethod
-    def attach(cls, encoder: Encoder, folder: Path) -> "PairScorer":
+    def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest | None) -> "PairScorer":
         """Give ``encoder`` the head and labels that ``folder`` holds."""
-        manifest = read_manifest(folder)
-        if manifest is None or manifest.kind is not Kind.PAIR:
-            raise TertiumError(f"{folder} holds no pair scorer.")
-        config = dict(manifest.details["head"])
+        details = _checked(manifest, folder).details
+        config = dict(details["head"])
         head = HEADS[config.pop("kind")](dimension=encoder.dimension, **config)
-        try:
-            head.load_state_dict(read_tensors(folder / _HEAD))
-        except RuntimeError as error:
-            raise TertiumError(f"{folder / _HEAD} does not fit the head in {FILE_NAME}.") from error
-        labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
+        load_head(head, folder / HEAD)
+        labels = read_labels(details.get("labels"), folder / FILE_NAME)
         return cls(encoder, head.to(encoder.device), labels)
 
     @property
@@ -90,9 +79,14 @@ class PairScorer(Explains):
         return self.encoder.name
 
     @property
-    def pooling(self) -> Pooling | None:
-        """The encoder's pooling."""
-        return self.encoder.pooling
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.PAIR
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The encoder."""
+        return self._members
 
     @property
     def dimension(self) -> int:
@@ -100,40 +94,19 @@ class PairScorer(Explains):
         return self.encoder.dimension
 
     @property
-    def training_data(self) -> tuple[TrainingData, ...]:
-        """What the model has seen."""
-        return self.encoder.training_data
-
-    @property
     def scale(self) -> tuple[float, float]:
         """Lowest and highest label."""
         return self.labels.low, self.labels.high
 
-    def encode(
-        self, texts: str | Sequence[str], **options: Unpack[EncodeOptions]
-    ) -> NDArray[np.float32]:
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its scores: encoder, head and labels."""
+        head = weights_digest(self.head, [self.head.config(), self.scale, self.labels.step])
+        return digest([super().fingerprint, head])
+
+    def encode(self, texts: str | Sequence[str], **options: Any) -> Any:
         """Embeddings, as :meth:`Encoder.encode` gives them."""
         return self.encoder.encode(texts, **options)
-
-    def score(
-        self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
-    ) -> NDArray[np.float32]:
-        """Graded similarity of each pair, within the scale."""
-        return self._within_scale(*self._sides(pairs, options))
-
-    def score_vectors(
-        self, first: NDArray[np.float32], second: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """What :meth:`score` makes of two texts' vectors, row by row."""
-        sides = (torch.from_numpy(np.ascontiguousarray(side)) for side in (first, second))
-        u, v = (side.to(self.encoder.device) for side in sides)
-        return self._within_scale(u, v)
-
-    def cosine(
-        self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
-    ) -> NDArray[np.float32]:
-        """Cosine of each pair's embeddings."""
-        return clipped_cosines(*self._sides(pairs, options))
 
     def classify(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
@@ -141,28 +114,37 @@ class PairScorer(Explains):
         """The label nearest to each pair's score."""
         return self.labels.nearest(self.score(pairs, **options))
 
-    def score_items(
-        self, items: Sequence[tuple[str, ...]], *, truncation: Truncation | None = None
-    ) -> NDArray[np.float32]:
-        """Scores as an explanation asks for them, also beyond the scale."""
-        return self._graded(*self._sides([(a, b) for a, b in items], {"truncation": truncation}))
+    def compare(self, first: Tensor, second: Tensor) -> Tensor:
+        """The head's scores, with gradients; of a classifier the expected label."""
+        scores: Tensor = self.head(first, second)
+        if scores.shape[1] > 1:
+            values = torch.arange(scores.shape[1], device=scores.device) * self.labels.step
+            scores = scores.softmax(dim=1) @ (self.labels.low + values)[:, None]
+        return scores.squeeze(1)
 
-    def readings(self, item: tuple[str, ...]) -> list[Reading]:
-        """A pair as torch reads it."""
-        return [pair_reading([(self.encoder, 1.0)], item, self._grades)]
+    @torch.inference_mode()
+    def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
+        """What the head makes of two texts' vectors, also beyond the scale."""
+        sides = (torch.from_numpy(np.array(side)) for side in (first, second))
+        u, v = (side.to(self.encoder.device) for side in sides)
+        return np.asarray(self.compare(u, v).cpu().numpy())
+
+    def _grade_matrix(self, first: Matrix, second: Matrix) -> Matrix:
+        rows = [self.grade_vectors(np.broadcast_to(row, second.shape), second) for row in first]
+        return np.asarray(rows, dtype=np.float32).reshape(len(first), len(second))
 
     def save(self, folder: Path | str) -> None:
         """Save as a sentence-transformers folder that also holds the head."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.encoder.write(temporary)
-            save_file(self.head.state_dict(), temporary / _HEAD)
+            save_file(self.head.state_dict(), temporary / HEAD)
             write_manifest(temporary, self._manifest())
 
     def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
         """Save only what differs from the model ``base``, a reserved name or a hub id."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             save_file(adapter, temporary / ADAPTER)
-            save_file(self.head.state_dict(), temporary / _HEAD)
+            save_file(self.head.state_dict(), temporary / HEAD)
             details = {"normalize": self.encoder.normalizes, "max_length": self.encoder.max_length}
             write_manifest(temporary, self._manifest(base=base, **details))
 
@@ -178,20 +160,8 @@ class PairScorer(Explains):
             details={"head": self.head.config(), "labels": labels | names, **details},
         )
 
-    def _within_scale(self, first: Tensor, second: Tensor) -> NDArray[np.float32]:
-        return self._graded(first, second).clip(*self.scale)
 
-    @torch.inference_mode()
-    def _graded(self, first: Tensor, second: Tensor) -> NDArray[np.float32]:
-        return np.asarray(self._grades(first, second).cpu().numpy())
-
-    def _grades(self, first: Tensor, second: Tensor) -> Tensor:
-        scores: Tensor = self.head(first, second)
-        if scores.shape[1] > 1:  # a classifier: the expected label
-            values = torch.arange(scores.shape[1], device=scores.device) * self.labels.step
-            scores = scores.softmax(dim=1) @ (self.labels.low + values)[:, None]
-        return scores.squeeze(1)
-
-    def _sides(self, pairs: Iterable[TextPair], options: EncodeOptions) -> tuple[Tensor, Tensor]:
-        rows = self.encoder.encode(flat_pairs(pairs), output="torch", **options)
-        return rows[0::2], rows[1::2]
+def _checked(manifest: Manifest | None, folder: Path) -> Manifest:
+    if manifest is None or manifest.kind is not Kind.PAIR:
+        raise TertiumError(f"{folder} holds no pair scorer.")
+    return manifest

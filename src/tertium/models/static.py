@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -14,13 +15,16 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from tertium.errors import TertiumError
-from tertium.models.encoder import Encoder, Truncation, valid_text
+from tertium.models.base import Part
+from tertium.models.encoder import Encoder
+from tertium.models.fingerprint import tokenizer_content, weights_digest
 from tertium.models.quiet import quiet
+from tertium.models.tokens import TokenizationStats, valid_text
 from tertium.progress import bar
-from tertium.records.manifest import TrainingData, read_manifest
+from tertium.records.manifest import Manifest, TrainingData, read_manifest
 from tertium.types import Kind, Pooling
 
-__all__ = ["ENCODERS", "StaticEncoder", "is_static"]
+__all__ = ["StaticEncoder", "is_static"]
 
 _TEXTS = 4096  # a batch
 
@@ -51,19 +55,19 @@ class StaticEncoder(Encoder):
         source: Path | None = None,
         training_data: tuple[TrainingData, ...] = (),
     ) -> None:
-        if not isinstance(model[0], StaticEmbedding):
+        super().__init__(model, name=name, pooling=None, source=source, training_data=training_data)
+
+    @staticmethod
+    def _check_first(module: torch.nn.Module, name: str) -> None:
+        if not isinstance(module, StaticEmbedding):
             raise TertiumError(f"{name} does not begin with static embeddings.")
-        self.model = model
-        self.name = name
-        self.pooling: Pooling | None = None
-        self.source = source
-        self.training_data = training_data
 
     @classmethod
     def load(
         cls,
         folder: Path,
         *,
+        manifest: Manifest | None = None,
         name: str | None = None,
         pooling: Pooling | None = None,
         device: str | None = None,
@@ -74,6 +78,7 @@ class StaticEncoder(Encoder):
 
         Args:
             folder: where the files are.
+            manifest: what its ``tertium.json`` says, if that has been read already.
             name: what results call the model (default: the folder's name).
             pooling: must be None, for there are no tokens to pool.
             device: torch device (default: the processor, which is as fast as any).
@@ -88,7 +93,7 @@ class StaticEncoder(Encoder):
             )
         if not is_static(folder):
             raise TertiumError(f"{folder} does not begin with static embeddings.")
-        manifest = read_manifest(folder)
+        manifest = manifest or read_manifest(folder)
         with quiet():
             model = SentenceTransformer(
                 str(folder),
@@ -104,6 +109,22 @@ class StaticEncoder(Encoder):
     def kind(self) -> Kind:
         """What ``tertium.json`` calls it."""
         return Kind.STATIC
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """None: there is no graph, and no engine is needed."""
+        return ()
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its vectors: weights, tokenizer and prompt."""
+
+        def make() -> str:
+            tokenizer = tokenizer_content(cast(StaticEmbedding, self.model[0]).tokenizer)
+            modules = [type(module).__name__ for module in self.model]
+            return weights_digest(self.model, [modules, tokenizer, self.prompt])
+
+        return self._hashes.get("model", self.model, self.prompt, make)
 
     @property
     def max_length(self) -> int:
@@ -125,6 +146,12 @@ class StaticEncoder(Encoder):
             "model that it was made of."
         )
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has, at least 1."""
+        tokenizer = cast(StaticEmbedding, self.model[0]).tokenizer
+        found = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [max(len(each.ids), 1) for each in found]
+
     def _select_hidden_states(self) -> None:
         """There are none."""
 
@@ -137,7 +164,7 @@ class StaticEncoder(Encoder):
         prompt: str,
         budget: int,
         progress: bool | None,
-        truncation: Truncation,
+        truncation: TokenizationStats,
     ) -> Tensor:
         places: dict[str, int] = {}
         rows = [places.setdefault(text, len(places)) for text in texts]
@@ -169,11 +196,3 @@ class StaticEncoder(Encoder):
         features = {"input_ids": torch.from_numpy(ids), "offsets": torch.from_numpy(offsets)}
         moved = {key: value.to(self.device) for key, value in features.items()}
         return moved, int(((lengths > 0) & (known == 0)).sum())
-
-
-# Encoder classes by the kind that ``tertium.json`` names.
-ENCODERS: dict[str, type[Encoder]] = {
-    Kind.ENCODER: Encoder,
-    Kind.TWIN: Encoder,
-    Kind.STATIC: StaticEncoder,
-}

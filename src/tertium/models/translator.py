@@ -12,9 +12,8 @@ from sentence_transformers.util import get_device_name
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tertium.errors import TertiumError, require
-from tertium.models.batching import token_budget_batches
-from tertium.models.encoder import Truncation
 from tertium.models.quiet import quiet
+from tertium.models.tokens import TokenizationStats, token_budget_batches
 from tertium.models.weights import read_options
 
 __all__ = ["Translator"]
@@ -72,7 +71,7 @@ class Translator:
         target: str,
         beams: int = 4,
         max_length: int = 128,
-        truncation: Truncation | None = None,
+        truncation: TokenizationStats | None = None,
     ) -> list[str]:
         """Translate texts, in input order, in batches of like length.
 

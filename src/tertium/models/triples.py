@@ -1,6 +1,5 @@
 """Sentences and a condition as one sequence of tokens, built from ids, never from joined text."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -8,40 +7,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from tertium.errors import TertiumError, TertiumWarning
-from tertium.models.batching import padded
-from tertium.models.encoder import Truncation, TruncationWarning, valid_text
-from tertium.types import TextTriple
+from tertium.errors import TertiumError
+from tertium.models.tokens import padded, valid_text
 
-__all__ = [
-    "BlankConditionWarning",
-    "JoinedIds",
-    "Joiner",
-    "TripleTruncation",
-    "checked_triples",
-    "shared_budget",
-]
+__all__ = ["JoinedIds", "TripleTokenizer", "shared_budget"]
 
 _PADDING = -1
-
-
-class BlankConditionWarning(TertiumWarning):
-    """Some triples have no condition."""
-
-
-@dataclass
-class TripleTruncation(Truncation):
-    """How many triples were cut."""
-
-    def report(self, *, stacklevel: int = 2) -> None:
-        """Warn if anything was cut."""
-        if self.cut:
-            warnings.warn(
-                f"{self.cut} of {self.texts} triples had more than {self.limit} tokens; the longer "
-                "sentence was cut first.",
-                TruncationWarning,
-                stacklevel=stacklevel + 1,
-            )
 
 
 @dataclass(frozen=True)
@@ -59,7 +30,7 @@ class JoinedIds:
     cut: bool = False
 
 
-class Joiner:
+class TripleTokenizer:
     """``CLS s1 SEP s2 SEP condition SEP``, segment by segment, within a length.
 
     Every text is tokenised by itself and its ids are put between the special ones, so that the
@@ -119,7 +90,8 @@ class Joiner:
 
     def batch(self, rows: Sequence[JoinedIds], *, width: int | None = None) -> dict[str, Tensor]:
         """Ids, mask and segments of a batch, padded to its longest row or to ``width``."""
-        ids, real = padded([row.ids for row in rows], padding=self._padding, width=width)
+        rows_of_ids = padded([row.ids for row in rows], padding=self._padding, width=width)
+        ids, real = map(torch.from_numpy, rows_of_ids)
         sentences = torch.tensor([row.sentences for row in rows])
         places = torch.arange(ids.shape[1])
         segments = (places >= sentences[:, None]).long().masked_fill(~real, _PADDING)
@@ -149,15 +121,3 @@ def shared_budget(lengths: Sequence[int], *, budget: int) -> list[int]:
         left = budget - sum(fitted[earlier] for earlier in order[:done])
         fitted[at] = min(lengths[at], left // (len(order) - done))
     return fitted
-
-
-def checked_triples(triples: Iterable[TextTriple]) -> list[TextTriple]:
-    """The triples as a list; what is no triple of texts raises."""
-    found = list(triples)
-    for index, triple in enumerate(found):
-        whole = not isinstance(triple, str) and len(triple) == 3
-        if not whole or not all(isinstance(text, str) for text in triple):
-            raise TertiumError(
-                f"triples[{index}] is {triple!r}, not two sentences and a condition."
-            )
-    return found

@@ -39,8 +39,7 @@ def build_encoder(spec: EncoderSpec) -> Encoder:
 
 
 def _loaded(model: str, spec: EncoderSpec) -> Encoder:
-    loaded = load(model, max_length=spec.max_length)
-    encoder = loaded if isinstance(loaded, Encoder) else loaded.encoder
+    encoder = load(model, max_length=spec.max_length).encoder
     pooling = spec.pooling or encoder.pooling
     if pooling is None:
         raise TertiumError(

@@ -27,7 +27,7 @@ from tertium.data.tables import header_line
 from tertium.data.translations import read_translation
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Ensemble
-from tertium.models.combine import combine
+from tertium.models.loading import combine
 from tertium.recipes.schema import DataSpec, LabelSpec, SourceSpec, StageSpec
 from tertium.records.manifest import TrainingData
 from tertium.training import Examples

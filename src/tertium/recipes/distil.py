@@ -35,7 +35,7 @@ def distil(
         student: the model to start from.
         texts: a text file, one text a line, or a table.
         output: folder for the model.
-        weight: of the last teacher, see :func:`tertium.models.combine.combine`.
+        weight: of the last teacher, see :func:`tertium.models.loading.combine`.
         keep_projection: where the widths differ, keep the linear layer between them, and with it
             the teacher's width.
         pooling: of the student (default: its own).

@@ -14,7 +14,7 @@ from tertium.evaluation import spearman
 from tertium.evaluation.metrics import cosines
 from tertium.functional import info_nce
 from tertium.models import ConditionalScorer, Encoder
-from tertium.models.encoder import Truncation
+from tertium.models.tokens import TokenizationStats
 from tertium.recipes.schema import SelectSpec, StageSpec
 from tertium.recipes.triples import TripleData
 from tertium.training.health import Measurement, measure
@@ -106,7 +106,7 @@ def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
 def _quietly(encoder: Encoder, texts: Sequence[str]) -> Tensor:
     """Embeddings without a bar, and without saying at each checkpoint again what was cut."""
     return encoder.encode(
-        list(texts), output="torch", progress=False, truncation=Truncation()
+        list(texts), output="torch", progress=False, truncation=TokenizationStats()
     ).cpu()
 
 

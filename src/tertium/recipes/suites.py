@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from tertium.data import benchmarks
 from tertium.errors import unknown_name
+from tertium.models.base import Model
 from tertium.recipes.files import CONFIGS, read_yaml
-from tertium.types import Embedder, TripleScorer
 
 if TYPE_CHECKING:
     from tertium.evaluation import Report
@@ -37,11 +37,11 @@ def suites() -> dict[str, Suite]:
 
 
 def evaluate(
-    model: Embedder | TripleScorer | str | os.PathLike[str] = "default",
+    model: Model | str | os.PathLike[str] = "default",
     suite: str | Iterable[str] = "sts",
     *,
     data: str | os.PathLike[str] | None = None,
-    baseline: Embedder | TripleScorer | str | os.PathLike[str] | None = None,
+    baseline: Model | str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> "Report":
     """Evaluate a model on one or several suites.
@@ -74,8 +74,8 @@ def check_suites(names: Iterable[str]) -> None:
 
 
 def _loaded(
-    model: Embedder | TripleScorer | str | os.PathLike[str],
-) -> Embedder | TripleScorer:
+    model: Model | str | os.PathLike[str],
+) -> Model:
     from tertium.models import load
 
     return load(model) if isinstance(model, str | os.PathLike) else model

@@ -23,7 +23,7 @@ from tertium.evaluation import Report
 from tertium.files import atomic_path, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
 from tertium.models import ConditionalScorer, Encoder, PairScorer, load
-from tertium.models.adapter import apply_adapter, extract_adapter
+from tertium.models.adapters import apply_adapter, extract_adapter
 from tertium.models.bfloat16 import check_bfloat16
 from tertium.models.names import is_shared_name
 from tertium.recipes.build import (

@@ -18,16 +18,7 @@ from tertium.analysis import (
 )
 from tertium.errors import TertiumError
 from tertium.explain import Focus, focus
-from tertium.heads import SeaverHead
-from tertium.models import (
-    ConditionalAverage,
-    ConditionalScorer,
-    Encoder,
-    Ensemble,
-    PairScorer,
-    TripleGrader,
-)
-from tertium.models.static import StaticEncoder
+from tertium.models import Encoder, Model
 from tertium.models.towers import tower_encoders
 from tertium.report.data import GradedSet
 from tertium.report.page import LeftOut
@@ -41,17 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VIEWED_TEXTS",
-    "Model",
     "Part",
     "PartLook",
     "Reallocation",
-    "encoders_of",
     "look_at",
     "parts_of",
     "reallocations",
 ]
 
-Model = Encoder | PairScorer | Ensemble | TripleGrader
 T = TypeVar("T")
 
 VIEWED_TEXTS = 64  # two views of all of them are one batch each
@@ -97,11 +85,11 @@ class Reallocation:
 
 def parts_of(model: Model, label: str) -> list[Part]:
     """Every transformer of a model, with a name of its own; a static model has none."""
-    encoders = encoders_of(model)
+    encoders = model.encoders
     found: list[Part] = []
     for number, encoder in enumerate(encoders, 1):
         own = label if len(encoders) == 1 else f"{label}, part {number}"
-        if isinstance(encoder, StaticEncoder):
+        if not encoder.parts:
             continue
         if encoder.kind is Kind.TWIN:
             towers = zip(("tower I", "tower II"), tower_encoders(encoder), strict=True)
@@ -136,13 +124,11 @@ def look_at(
 
 
 def reallocations(
-    model: TripleGrader, label: str, own: GradedSet | None
+    model: Model, label: str, own: GradedSet | None
 ) -> tuple[list[Reallocation], list[LeftOut]]:
     """How conditions move a model's attention, on triples of the user or one of ours."""
-    scorer: TripleGrader = model
-    if isinstance(model, ConditionalAverage):
-        scorer = min(model.scorers, key=lambda member: not isinstance(member.head, SeaverHead))
-    assert isinstance(scorer, ConditionalScorer)
+    scorers = [member.model for member in model.members]
+    scorer = min(scorers, key=lambda scorer: not scorer.head.reallocates)
     triples = [_TRIPLE] if own is None else own.triples[:_TRIPLES]
     try:
         return [
@@ -167,14 +153,3 @@ def _dropped(encoder: Encoder, sentence: str) -> dict[str, Augmented]:
         )
         for aggregation in Aggregation
     }
-
-
-def encoders_of(model: Model) -> list[Encoder]:
-    """All encoders that read a text."""
-    if isinstance(model, Encoder):
-        return [model]
-    if isinstance(model, Ensemble):
-        return [member.encoder for member in model.members]
-    if isinstance(model, ConditionalAverage):
-        return [scorer.encoder for scorer in model.scorers]
-    return [model.encoder]

@@ -1,6 +1,5 @@
 """One model, measured on all sets and looked into; only figures of it stay in memory."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -19,14 +17,12 @@ from tertium.errors import TertiumError
 from tertium.evaluation.leaks import Excluded, find_excluded
 from tertium.evaluation.tasks.base import EmbeddingCache
 from tertium.evaluation.tasks.sts import space_geometry
-from tertium.models import ConditionalAverage, Encoder, Ensemble, PairScorer, TripleGrader
+from tertium.models import Embedder, Model
 from tertium.report.data import GradedSet
 from tertium.report.look import (
-    Model,
     Part,
     PartLook,
     Reallocation,
-    encoders_of,
     look_at,
     parts_of,
     reallocations,
@@ -39,7 +35,6 @@ __all__ = [
     "ModelReport",
     "Scoring",
     "facts_of",
-    "kind_of",
     "labels_of",
     "report_on",
 ]
@@ -59,7 +54,7 @@ class Facts:
         backbones: transformers that read each text.
         parameters: of the whole model.
         macs: multiply-accumulates for a text of 32 tokens; None where they cannot be counted.
-        sha256: of all weights.
+        sha256: of all that decides about its scores.
         training_data: what its card lists.
     """
 
@@ -88,15 +83,6 @@ def labels_of(names: Sequence[str]) -> list[str]:
     ]
 
 
-def kind_of(model: Model) -> Kind:
-    """Which kind of model this is."""
-    if isinstance(model, Encoder):
-        return model.kind
-    if isinstance(model, PairScorer):
-        return Kind.PAIR
-    return Kind.ENSEMBLE if isinstance(model, Ensemble) else Kind.CONDITIONAL
-
-
 def facts_of(model: Model, parts: Sequence[Part]) -> Facts:
     """What the table of models says of it."""
     pooling = model.pooling
@@ -105,23 +91,22 @@ def facts_of(model: Model, parts: Sequence[Part]) -> Facts:
         for data in model.training_data
     )
     return Facts(
-        kind=str(kind_of(model)),
+        kind=str(model.kind),
         pooling=None if pooling is None else str(pooling),
-        dimension=None if isinstance(model, TripleGrader) else model.dimension,
+        dimension=model.dimension if isinstance(model, Embedder) else None,
         scale=model.scale,
         backbones=len(parts),
         parameters=sum(p.numel() for module in _modules(model) for p in module.parameters()),
         macs=_macs(parts),
-        sha256=_digest(model),
+        sha256=model.fingerprint,
         training_data=tuple(training_data),
     )
 
 
 def _modules(model: Model) -> Iterator[nn.Module]:
-    for encoder in encoders_of(model):
+    for encoder in model.encoders:
         yield encoder.model
-    heads = model.scorers if isinstance(model, ConditionalAverage) else [model]
-    for owner in heads:
+    for owner in {id(each): each for each in (model, *(m.model for m in model.members))}.values():
         head = getattr(owner, "head", None)
         if isinstance(head, nn.Module):
             yield head
@@ -134,16 +119,6 @@ def _macs(parts: Sequence[Part]) -> int | None:
     if not parts or any(not hasattr(config, name) for config in configs for name in known):
         return None
     return inspect_encoders([part.encoder for part in parts]).macs
-
-
-def _digest(model: Model) -> str:
-    digest = hashlib.sha256()
-    for module in _modules(model):
-        for name, tensor in sorted(module.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -234,7 +209,7 @@ def report_on(
     found.scorings = _scorings(model, cache, label, sets, progress=progress)
     _leaks(found, model, sets, folder)
     step("measured")
-    if main is not None and not isinstance(model, TripleGrader):
+    if main is not None and not model.takes_conditions:
         found.geometry = _geometry(cache, main)
     if not parts:
         reason = "it is static and has no transformer: there is no attention to look into."
@@ -244,7 +219,7 @@ def report_on(
             look = look_at(part, texts=texts, sentence=sentence, seed=seed, progress=progress)
             found.parts.append(look)
             found.left_out += look.left_out
-    if isinstance(model, TripleGrader):
+    if model.takes_conditions:
         with _recording(found, label, "looking at its reallocation"):
             shown = next((s for s in sets if s.conditions is not None and s.may_be_shown), None)
             made, left_out = reallocations(model, label, shown)
@@ -264,13 +239,13 @@ def _scorings(
     progress: bool | None,
 ) -> list[Scoring]:
     """Cosines of an embedder, and scores of what grades pairs or triples."""
-    if isinstance(model, TripleGrader):
+    if model.takes_conditions:
         taken = [one for one in sets if one.conditions is not None]
         scores = {one.name: cache.similarities(one.triples) for one in taken}
         return [Scoring(label, label, "score", _checked(label, scores), model.scale)]
     by_cosine = {one.name: cache.cosines(one.pairs) for one in sets}
     found = [Scoring(label, label, "cosine", by_cosine, (-1.0, 1.0))]
-    if isinstance(model, PairScorer):
+    if model.kind is Kind.PAIR:
         scores = {
             one.name: np.asarray(model.score(one.pairs, progress=progress), dtype=float)
             for one in sets

@@ -2,19 +2,16 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tertium.explain import explained
-from tertium.models.encoder import Truncation
-from tertium.models.explains import Explainable
+from tertium.explain import explain_score
+from tertium.models.base import Model
+from tertium.models.tokens import TokenizationStats
 from tertium.serve.batching import FairQueue, QueuedRequest, Turn
 from tertium.serve.errors import APIError
 from tertium.serve.spawn import short_name
-
-if TYPE_CHECKING:
-    from tertium.explain import Focus, Reading
 
 __all__ = ["Explaining", "Explanations", "explain", "explains", "scorings"]
 
@@ -156,64 +153,28 @@ def explain(
     """
     if model is None or not explains(model):
         raise APIError(501, "no_explanation", "The model does not explain its scores.")
-    found = explained(
-        _InParts(model, pause),
+    found = explain_score(
+        model,
         a,
         b,
         condition=on,
-        method="occlusion",
-        steps=None,
-        by=None,
         most=_MOST,
         candidates=_CANDIDATES,
+        score=lambda items: _score_in_parts(model, items, pause),
+        pause=pause,
     )
     made = found.to_json()
     notes = [note.replace(model.name, short_name(model.name)) for note in made["notes"]]
     return {**made, "notes": notes}
 
 
-class _InParts:
-    """A model that scores few items at a time."""
-
-    def __init__(self, model: Explainable, pause: Callable[[], None]) -> None:
-        self._model = model
-        self._pause = pause
-
-    @property
-    def name(self) -> str:
-        """The model's."""
-        return self._model.name
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        """The model's."""
-        return self._model.scale
-
-    @property
-    def takes_conditions(self) -> bool:
-        """Whether the model does."""
-        return self._model.takes_conditions
-
-    def score_items(
-        self, items: Sequence[Item], *, truncation: Truncation | None = None
-    ) -> np.ndarray:
-        """The model's scores; nobody is warned of texts that are cut."""
-        counted = truncation or Truncation()
-        found = []
-        for part in _parts(items):
-            self._pause()
-            found.append(self._model.score_items(part, truncation=counted))
-        return np.concatenate(found)
-
-    def readings(self, item: Item) -> "list[Reading]":
-        """The model's."""
-        self._pause()
-        return self._model.readings(item)
-
-    def focused(self, item: Item) -> "Focus | None":
-        """The model's."""
-        self._pause()
-        return self._model.focused(item)
+def _score_in_parts(model: Model, items: Sequence[Item], pause: Callable[[], None]) -> np.ndarray:
+    """The model's scores, of few items at a time; nobody is warned of texts that are cut."""
+    found = []
+    for part in _parts(items):
+        pause()
+        found.append(model.score_items(part, truncation=TokenizationStats()))
+    return np.concatenate(found)
 
 
 def _parts(items: Sequence[Item]) -> Iterator[list[Item]]:

@@ -11,21 +11,18 @@ from typing import Any, cast
 import numpy as np
 
 from tertium.corpus import TextIndex
-from tertium.corpus.manifest import MANIFEST, identify
+from tertium.corpus.manifest import MANIFEST, same_model
 from tertium.corpus.rows import unit
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.explain.words import split_words
-from tertium.models import Encoder, StaticEncoder
-from tertium.models.average import ConditionalAverage
-from tertium.models.encoder import Truncation, beginning
-from tertium.models.ensemble import Ensemble
-from tertium.models.grading import TripleGrader
-from tertium.models.pair import PairScorer
+from tertium.models import Embedder, Encoder, Model, TripleScorer
+from tertium.models.tokens import TokenizationStats, beginning
 from tertium.serve.batching import BatchQueue, Matrix, QueuedRequest, Tokenized
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Make, explain, explains, scorings
 from tertium.serve.protocol import Message
 from tertium.serve.spawn import Spec
+from tertium.types import TextTriple
 
 __all__ = ["ModelHost", "TextReader", "TripleReader", "warm"]
 
@@ -39,13 +36,12 @@ class TextReader:
         model: anything with ``encode``.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Embedder) -> None:
         self.model = model
-        inside = model.encoder if isinstance(model, PairScorer) else model
-        plain = isinstance(inside, Encoder) and not isinstance(inside, StaticEncoder)
-        self._encoder: Encoder | None = inside if plain else None
-        self._count = _counter(inside)
-        self._most = _characters(inside)
+        single = len(model.encoders) == 1 and bool(model.parts)
+        self._encoder: Encoder | None = model.encoder if single else None
+        self._count = _counter(model)
+        self._most = _characters(model)
 
     def size(self, content: str) -> int:
         """Characters that are read."""
@@ -57,7 +53,7 @@ class TextReader:
         short = [len(text) < len(whole) for text, whole in zip(texts, contents, strict=True)]
         if self._encoder is None:
             return [Tokenized(*each) for each in zip(texts, self._count(texts), short, strict=True)]
-        seen = Truncation()
+        seen = TokenizationStats()
         rows = self._encoder.tokenize(texts, truncation=seen)
         full = [len(ids) >= self._encoder.max_length for ids in rows]  # and longer, perhaps
         sure = seen.cut in (0, sum(full))
@@ -79,7 +75,7 @@ class TextReader:
     def _is_cut(self, text: str) -> bool:
         """Read a text that fills the model again, by itself: others are longer than the model."""
         assert self._encoder is not None
-        alone = Truncation()
+        alone = TokenizationStats()
         self._encoder.tokenize([text], truncation=alone)
         return bool(alone.cut)
 
@@ -91,14 +87,10 @@ class TripleReader:
         model: anything that scores triples.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: TripleScorer) -> None:
         self.model = model
-        inside = model
-        while isinstance(inside, ConditionalAverage):
-            inside = inside.members[0]
-        inside = getattr(inside, "encoder", inside)
-        self._count = _counter(inside)
-        self._most = _characters(inside)
+        self._count = _counter(model)
+        self._most = _characters(model)
 
     def size(self, content: Sequence[str]) -> int:
         """Characters that are read of all three."""
@@ -115,31 +107,19 @@ class TripleReader:
         """A score for each item."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TertiumWarning)
-            triples = [item.key for item in items]
+            triples = [cast(TextTriple, item.key) for item in items]
             return np.asarray(self.model.score(triples, progress=False), np.float32)
 
 
-def _characters(model: Any) -> int:
+def _characters(model: Model) -> int:
     """How much of a text is read, whatever follows."""
-    if isinstance(model, Ensemble):
-        return max(_characters(member.encoder) for member in model.members)
-    return min(model.max_characters, _MOST) if isinstance(model, Encoder) else _MOST
+    return max((min(encoder.max_characters, _MOST) for encoder in model.encoders), default=_MOST)
 
 
-def _counter(model: Any) -> Callable[[Sequence[str]], list[int]]:
+def _counter(model: Model) -> Callable[[Sequence[str]], list[int]]:
     """Counts tokens of texts; words, for a model of which nothing is known."""
-    if isinstance(model, Ensemble):
-        return _counter(model.members[0].encoder)
-    if isinstance(model, StaticEncoder):
-        static: Any = model.model[0]
-
-        def bags(texts: Sequence[str]) -> list[int]:
-            found = static.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-            return [max(len(each.ids), 1) for each in found]
-
-        return bags
-    if isinstance(model, Encoder):
-        return lambda texts: [len(row) for row in model.tokenize(texts, truncation=Truncation())]
+    if model.encoders:
+        return model.encoders[0].count_tokens
     return lambda texts: [len(text.split()) + 2 for text in texts]
 
 
@@ -158,7 +138,7 @@ class ModelHost:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._model = self._load(spec.model)
-        if isinstance(self._model, TripleGrader):
+        if self._model.takes_conditions:
             raise TertiumError(
                 f"{spec.model} compares texts under a condition and gives no vectors: name it with "
                 "--conditional-model, and with --model an encoder such as default."
@@ -334,7 +314,7 @@ class ModelHost:
             return None
         # Vectors that do not look at other words cannot take a condition.
         found = self._load(name, engine="torch" if self._spec.engine == "static" else None)
-        if not hasattr(found, "score") or hasattr(found, "encode"):
+        if not found.takes_conditions:
             raise TertiumError(
                 f"The model '{name}' does not take conditions. 'conditional' does, and so do "
                 "models of recipes such as seaver-minilm; --conditional-model names them."
@@ -344,7 +324,7 @@ class ModelHost:
     def _index_with_model(self, folder: Path) -> TextIndex:
         """With the model that is served, if it built the index; else with the one that did."""
         known = TextIndex.open(folder).manifest.model
-        if identify(self._model).fingerprint == known.fingerprint:
+        if same_model(self._model, known):
             return TextIndex.open(folder, self._model)
         return TextIndex.open(folder, self._load(known.name))
 

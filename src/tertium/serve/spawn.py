@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOADER", "Launch", "Spec", "run_worker", "short_name", "spawn", "spec_of"]
 
-LOADER = "tertium.models.loading:load"
+LOADER = "tertium.engines.loading:load"
 _IMPORTS = "tertium.serve.worker"  # and with it torch and everything that loads models
 
 

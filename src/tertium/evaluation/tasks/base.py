@@ -20,7 +20,7 @@ from tertium.evaluation.metrics import (
     paired_difference,
     spearman,
 )
-from tertium.types import Embedder, TripleScorer
+from tertium.models.base import Embedder, Model
 
 __all__ = [
     "Context",
@@ -38,7 +38,7 @@ Samples = NDArray[np.float64]
 class EmbeddingCache:
     """A model whose every text is encoded once, however many tasks ask for it."""
 
-    def __init__(self, model: Embedder | TripleScorer, *, progress: bool | None = None) -> None:
+    def __init__(self, model: Model, *, progress: bool | None = None) -> None:
         self.model = model
         self._progress = progress
         self._rows: dict[str, NDArray[np.float32]] = {}

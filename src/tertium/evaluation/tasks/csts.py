@@ -27,7 +27,7 @@ from tertium.evaluation.metrics import (
 )
 from tertium.evaluation.tasks.base import Context, EmbeddingCache, Measured, Outcome, measure
 from tertium.files import atomic_path
-from tertium.types import Embedder, TripleScorer
+from tertium.models.base import Embedder, Model
 
 __all__ = [
     "CONDITION_TYPES",
@@ -222,7 +222,7 @@ def _values(
 
 
 def write_predictions(
-    model: Embedder | TripleScorer, path: Path, *, folder: Path | None, progress: bool | None = None
+    model: Model, path: Path, *, folder: Path | None, progress: bool | None = None
 ) -> int:
     """Score C-STS's test part into ``{"0": 1.0, "1": 3.2, …}`` and return how many there are.
 

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.adapter import apply_adapter, extract_adapter
+from tertium.models.adapters import apply_adapter, extract_adapter
 
 
 def nudged(model: nn.Module, *, skip: str = "embeddings", size: float = 0.01) -> nn.Module:

@@ -7,11 +7,23 @@ import torch
 from torch import Tensor, nn
 
 from tertium.errors import TertiumError
+from tertium.models.encoder import Encoder
 from tertium.models.weights import read_tensors
+from tertium.records.manifest import FILE_NAME, Manifest
+from tertium.types import Pooling
 
-__all__ = ["ADAPTER", "apply_adapter", "extract_adapter", "load_adapter"]
+__all__ = [
+    "ADAPTER",
+    "HEAD",
+    "adapted_encoder",
+    "apply_adapter",
+    "extract_adapter",
+    "load_adapter",
+    "load_head",
+]
 
 ADAPTER = "adapter.safetensors"
+HEAD = "head.safetensors"
 
 # Names in an adapter: ``X.down`` and ``X.up`` for a low-rank matrix, ``X.delta`` for a small one.
 _DOWN, _UP, _DELTA = ".down", ".up", ".delta"
@@ -73,6 +85,27 @@ def load_adapter(model: nn.Module, file: Path) -> dict[str, Tensor]:
     except TertiumError as error:
         raise TertiumError(f"{file}: {error}") from error
     return adapter
+
+
+def adapted_encoder(
+    encoder: Encoder, folder: Path, manifest: Manifest, *, pooling: Pooling | None = None
+) -> tuple[Encoder, dict[str, Tensor]]:
+    """The encoder that the adapter in ``folder`` makes of its base, in place; and its tensors."""
+    pooling = pooling or manifest.pooling
+    if pooling is not None:
+        encoder = encoder.with_pooling(pooling, normalize=manifest.details.get("normalize"))
+    adapter = load_adapter(encoder.backbone, folder / ADAPTER)
+    encoder.training_data = manifest.training_data
+    return encoder, adapter
+
+
+def load_head(head: nn.Module, file: Path) -> None:
+    """Give ``head`` the weights in ``file``, which may be stored in half precision."""
+    weights = {name: tensor.float() for name, tensor in read_tensors(file).items()}
+    try:
+        head.load_state_dict(weights)
+    except RuntimeError as error:
+        raise TertiumError(f"{file} does not fit the head in {FILE_NAME}.") from error
 
 
 def _product(up: Tensor, down: Tensor | None) -> Tensor | None:

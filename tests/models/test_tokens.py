@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tertium.models.batching import lean_batches, token_budget_batches
+from tertium.models.tokens import lean_batches, token_budget_batches
 
 LENGTHS = st.lists(st.integers(0, 600), max_size=60).map(lambda xs: np.array(xs, int))
 BUDGETS = st.integers(1, 2000)

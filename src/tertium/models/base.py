@@ -1,0 +1,483 @@
+"""The contract: what every model can be asked, whatever computes its answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.errors import TertiumError
+from tertium.models.tokens import (
+    BlankConditionWarning,
+    TokenizationStats,
+    check_triples,
+    flat_pairs,
+)
+from tertium.types import Engine, Hit, Kind, Pooling, TextPair, TextTriple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tertium.explain import Explanation
+    from tertium.models.encoder import Encoder
+    from tertium.records.manifest import TrainingData
+
+__all__ = [
+    "Embedder",
+    "EncodeOptions",
+    "Member",
+    "Model",
+    "Order",
+    "Part",
+    "TripleScorer",
+    "cosine_rows",
+    "digest",
+    "unit_rows",
+]
+
+Matrix = NDArray[np.float32]
+Order = Literal["given", "both"]
+
+
+class EncodeOptions(TypedDict, total=False):
+    """What :meth:`Encoder.encode` can be told; see there."""
+
+    normalize: bool
+    prompt: str | None
+    token_budget: int | None
+    progress: bool | None
+    truncation: TokenizationStats | None
+
+
+class Model(ABC):
+    """What :func:`tertium.load` gives: scores of pairs or triples of texts, on a scale of its own.
+
+    Attributes:
+        takes_conditions: whether it compares triples (two texts and a condition), not pairs.
+    """
+
+    takes_conditions: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What results call the model."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest score."""
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Encoders or conditional scorers inside, and how much each contributes.
+
+        A model that is one of these is its own only member; a mixture has several; a model that
+        is not made of any has none.
+        """
+        return ()
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """How token vectors become sentence vectors, where all members do it alike."""
+        poolings = {member.model.pooling for member in self.members}
+        return poolings.pop() if len(poolings) == 1 else None
+
+    @property
+    def training_data(self) -> tuple[TrainingData, ...]:
+        """What any of the members has seen."""
+        return tuple(dict.fromkeys(d for each in self.members for d in each.model.training_data))
+
+    @property
+    def encoders(self) -> tuple[Encoder, ...]:
+        """All encoders inside."""
+        return tuple(member.encoder for member in self.members)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The only encoder inside; what trains a model or looks into one cannot take several."""
+        encoders = self.encoders
+        if len(encoders) == 1:
+            return encoders[0]
+        if not encoders:
+            raise TertiumError(f"{self.name} is not made of encoders: there is none to look into.")
+        what, remedy = "ensemble", f", or make one of them: tertium distil {self.name} "
+        remedy += "--student MODEL --texts FILE -o DIR"
+        if self.takes_conditions:
+            what, remedy = "average", "."
+        raise TertiumError(
+            f"{self.name} is an {what} of {len(encoders)} models, and this takes a single one. "
+            f"Name a member{remedy}"
+        )
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What an engine can run instead of torch, each as one graph."""
+        return tuple(part for member in self.members for part in member.model.parts)
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its scores; its name does not.
+
+        A model that is not made of encoders is told by its name, unless it says more itself.
+        """
+        if not self.members:
+            return digest({"name": self.name, "pooling": self.pooling})
+        members = [[repr(each.weight), each.model.fingerprint] for each in self.members]
+        return digest({"kind": self.kind, "members": members})
+
+    @abstractmethod
+    def score(self, items: Iterable[Any], **options: Any) -> Matrix:
+        """Scores of pairs, or of triples for a model that takes conditions, within the scale.
+
+        Args:
+            items: in any number; scores are in their order.
+            options: ``progress`` (False for no progress on standard error), ``truncation`` (counts
+                cut texts instead of warning), and more by the kind of model.
+        """
+
+    @abstractmethod
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
+    ) -> Matrix:
+        """Scores of pairs or triples, also beyond the scale if the model goes there.
+
+        Args:
+            items: pairs, or triples for a model that takes conditions.
+            truncation: count cut texts here instead of warning.
+        """
+
+    @abstractmethod
+    def save(self, folder: Path | str) -> None:
+        """Save whole, so that :func:`tertium.load` restores it."""
+
+    def explain(
+        self,
+        a: str,
+        b: str,
+        *,
+        condition: str | None = None,
+        method: str = "occlusion",
+        steps: int | None = None,
+        by: float | None = None,
+        most: int = 6,
+    ) -> Explanation:
+        """Say which words made the score of two texts.
+
+        Every word is left out in turn, and the rest is scored again: this is exact, and any model
+        can be asked so. What torch runs also shows which words of both texts belong together and,
+        under a condition, where attention goes. Integrated gradients change what the model's word
+        table gives while they are computed: no other thread may use the model then.
+
+        Args:
+            a: the first text.
+            b: the second text.
+            condition: the respect in which they are compared, for a model that takes conditions.
+            method: ``occlusion``, or ``gradients`` for integrated gradients beside it, which need
+                captum and a model run by torch.
+            steps: points of that integral (default: as many as it takes for an error below 1 %).
+            by: how far the smallest change shall move the score (default: one point; where a score
+                is a cosine, 0.2).
+            most: words that the smallest change may take; 0 leaves the search out.
+
+        Example:
+            >>> import tertium
+            >>> found = tertium.load("sts").explain("A cat sleeps.", "A cat is asleep.")
+            >>> max(zip(found.occlusion[0], found.words[0]), key=lambda pair: pair[0])[1].text
+            'cat'
+        """
+        import tertium
+
+        found: Explanation = tertium.explain_score(
+            self, a, b, condition=condition, method=method, steps=steps, by=by, most=most
+        )
+        return found
+
+    def rank(
+        self,
+        query: str,
+        texts: Sequence[str],
+        *,
+        condition: str | None = None,
+        top_k: int | None = None,
+    ) -> list[Hit]:
+        """The texts by their score with ``query``, best first.
+
+        Args:
+            query: compared with each text.
+            texts: to be ranked; a hit's ``id`` is the place of its text in them.
+            condition: the respect in which they are compared, for a model that takes conditions.
+            top_k: how many (default: all).
+        """
+        texts = list(texts)
+        if not texts:
+            return []
+        scores = self._scores(query, texts, condition)
+        best = np.argsort(-scores, kind="stable")[:top_k]
+        return [Hit(str(at), texts[at], float(scores[at])) for at in best]
+
+    def check_condition(self, condition: str | None) -> None:
+        """Raise if there is a condition and the model takes none."""
+        if condition is not None and not self.takes_conditions:
+            raise TertiumError(
+                f"{self.name} does not take conditions: leave the condition out, or take "
+                "conditional or another model that does."
+            )
+
+    def __repr__(self) -> str:
+        low, high = self.scale
+        pooling = "" if self.pooling is None else f", pooling={str(self.pooling)!r}"
+        inside = ""
+        if len(self.members) > 1:
+            inside = f", members={[member.model.name for member in self.members]}"
+        return f"{type(self).__name__}({self.name!r}{pooling}, scale=({low:g}, {high:g}){inside})"
+
+    @abstractmethod
+    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
+        """Scores of ``query`` with each text."""
+
+
+class Part(Model):
+    """A model that an engine can run as one graph: an encoder, or a conditional scorer.
+
+    Attributes:
+        engine: runs the model instead of torch, if there is one.
+        token_budget: tokens per batch, padding included (default: by device).
+    """
+
+    engine: Engine | None = None
+    token_budget: int | None = None
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The model itself."""
+        return (Member(self),)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The model itself."""
+        return (self,)
+
+    @property
+    @abstractmethod
+    def graph_fingerprint(self) -> str:
+        """The hash of all that its graph depends on: weights, configuration and pooling."""
+
+    def save_member(self, folder: Path) -> None:
+        """Save as a member of a mixture: as small as it was loaded."""
+        self.save(folder)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of a mixture and the factor of what it gives."""
+
+    model: Any  # an encoder, or a conditional scorer
+    weight: float = 1.0
+
+    @property
+    def encoder(self) -> Encoder:
+        """The member's encoder."""
+        found: Encoder = self.model.encoder
+        return found
+
+
+class Embedder(Model):
+    """A model that turns each text into a vector and compares vectors.
+
+    A class of your own needs ``name``, ``dimension`` and ``encode``: all else follows from them.
+    """
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.ENCODER
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """That of the cosine."""
+        return -1.0, 1.0
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Width of an embedding."""
+
+    @abstractmethod
+    def encode(self, texts: str | Sequence[str], **options: Any) -> Any:
+        """One row per text, in input order; a single string gives a single vector."""
+
+    def save(self, folder: Path | str) -> None:
+        """Not every embedder can be saved."""
+        raise TertiumError(f"{self.name} cannot be saved: it is not a model of tertium.")
+
+    def score(self, items: Iterable[TextPair], **options: Any) -> Matrix:
+        """Score of each pair, within the scale, in input order; options of :meth:`encode`."""
+        return self.score_vectors(*self._sides(items, **options))
+
+    def cosine(self, pairs: Iterable[TextPair], **options: Any) -> Matrix:
+        """Cosine of each pair's embeddings; options of :meth:`encode`."""
+        return cosine_rows(*self._sides(pairs, **options))
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
+    ) -> Matrix:
+        """Scores of pairs, also beyond the scale if the model goes there."""
+        pairs = [(a, b) for a, b in items]
+        options = {} if truncation is None else {"truncation": truncation}
+        return self.grade_vectors(*self._sides(pairs, **options))
+
+    def score_vectors(self, first: Matrix, second: Matrix) -> Matrix:
+        """What :meth:`score` makes of two texts' vectors, row by row."""
+        return self.grade_vectors(first, second).clip(*self.scale)
+
+    def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
+        """The same before it is moved into the scale; by default the cosine."""
+        return cosine_rows(first, second)
+
+    def compare(self, first: Tensor, second: Tensor) -> Tensor:
+        """What :meth:`grade_vectors` computes, in torch and with gradients."""
+        from tertium.functional.similarity import cosine_pairs
+
+        return cosine_pairs(first, second)
+
+    def similarity(self, a: Any, b: Any = None) -> Matrix:
+        """The score of every one of ``a`` with every one of ``b``, as a matrix.
+
+        Args:
+            a: texts, or their embeddings.
+            b: likewise (default: ``a``).
+        """
+        first = self._vectors(a)
+        second = first if b is None else self._vectors(b)
+        return self._grade_matrix(first, second).clip(*self.scale)
+
+    def _grade_matrix(self, first: Matrix, second: Matrix) -> Matrix:
+        return unit_rows(first) @ unit_rows(second).T
+
+    def _vectors(self, texts: Any) -> Matrix:
+        if isinstance(texts, str):
+            texts = [texts]
+        if isinstance(texts, list | tuple) and texts and isinstance(texts[0], str):
+            return np.asarray(self.encode(texts))
+        rows = texts.detach().cpu() if hasattr(texts, "detach") else texts
+        return np.atleast_2d(np.asarray(rows, dtype=np.float32))
+
+    def _sides(self, pairs: Iterable[TextPair], **options: Any) -> tuple[Matrix, Matrix]:
+        rows = np.asarray(self.encode(flat_pairs(pairs), **options))
+        return rows[0::2], rows[1::2]
+
+    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
+        self.check_condition(condition)
+        rows = np.asarray(self.encode([query, *texts]))
+        return self.score_vectors(np.broadcast_to(rows[0], rows[1:].shape), rows[1:])
+
+
+class TripleScorer(Model):
+    """A model that compares sentences under a condition: ``score([(s1, s2, condition), …])``."""
+
+    takes_conditions: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.CONDITIONAL
+
+    @abstractmethod
+    def grade(
+        self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
+    ) -> Matrix:
+        """Scores of distinct triples, which may lie beyond the scale."""
+
+    def score(  # type: ignore[override]
+        self,
+        items: Iterable[TextTriple],
+        *,
+        order: Order = "given",
+        within_scale: bool = True,
+        progress: bool | None = None,
+        truncation: TokenizationStats | None = None,
+    ) -> Matrix:
+        """Similarity of each triple, within the scale, in input order.
+
+        Each distinct triple is scored once, in batches of like length. A blank condition is left
+        out and the sentences are compared without one, which one warning per call reports; an empty
+        sentence is read as the model's special tokens only. What exceeds the model's length is cut,
+        the longer sentence first; the condition stays.
+
+        Args:
+            items: two sentences and a condition each.
+            order: a cross-encoder may answer differently when the sentences change places;
+                ``both`` gives the mean of both answers. Bi- and tri-encoders do not care.
+            within_scale: move what lies beyond the scale to its end; without that a half-trained
+                model's scores can still be ranked.
+            progress: False for no progress on standard error.
+            truncation: count cut triples here instead of warning, for a report over several calls.
+        """
+        checked = check_triples(items)
+        blank = sum(1 for triple in checked if not triple[2].strip())
+        if blank:
+            warnings.warn(
+                f"{blank} of {len(checked)} triples have no condition; their sentences were "
+                "compared without one.",
+                BlankConditionWarning,
+                stacklevel=2,
+            )
+        asked = [*checked, *((b, a, c) for a, b, c in checked)] if order == "both" else checked
+        stats = TokenizationStats(unit="triple") if truncation is None else truncation
+        found = self._graded(asked, progress=progress, truncation=stats)
+        found = found.clip(*self.scale) if within_scale else found
+        if truncation is None:
+            stats.report()
+        return found if order == "given" else found.reshape(2, len(checked)).mean(axis=0)
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
+    ) -> Matrix:
+        """Scores of triples, also beyond the scale if the model goes there."""
+        triples = [(a, b, condition) for a, b, condition in items]
+        if truncation is None:
+            return self.score(triples, within_scale=False)
+        return self._graded(triples, progress=None, truncation=truncation)
+
+    def _graded(
+        self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
+    ) -> Matrix:
+        """Every distinct triple is graded once."""
+        places: dict[TextTriple, int] = {}
+        rows = [places.setdefault(triple, len(places)) for triple in triples]
+        return self.grade(list(places), progress=progress, truncation=truncation)[rows]
+
+    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
+        return self.score([(query, text, condition or "") for text in texts])
+
+
+def digest(description: Any) -> str:
+    """The sha256 of plain values, whatever the order of their keys."""
+    text = json.dumps(description, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def unit_rows(rows: Matrix) -> Matrix:
+    """Rows scaled to length 1; a row shorter than 1e-8 is divided by 1e-8."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-8), dtype=np.float32)
+
+
+def cosine_rows(first: Matrix, second: Matrix) -> Matrix:
+    """Cosines row by row, without what rounding puts beyond -1 and 1."""
+    products = unit_rows(first) * unit_rows(second)
+    return np.asarray(products.sum(axis=1).clip(-1, 1), dtype=np.float32)
