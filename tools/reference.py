@@ -5,6 +5,7 @@ text is written by hand and stays. With `--check`, nothing is written: stale pag
 the exit code is 1.
 
     command NAME       usage, options with defaults, and the example of a command
+    names MODULE       a table of what a module exports, with signatures
     signatures MODULE  a table whose first cells are calls: their signatures
     fields CLASS       a table whose first two cells are the fields of a pydantic model and their
                        defaults
@@ -98,6 +99,19 @@ def _option(parameter: Any) -> tuple[str, str]:
     else:
         default = f"`{value}`" if isinstance(value, str) else f"{value:g}"
     return CODE.sub(r"`\1`", default), CODE.sub(r"`\1`", meaning)
+
+
+def names_block(module: str, old: str) -> str:
+    """A table of all public names; descriptions are kept, a new name has that of its docstring."""
+    home = pkgutil.resolve_name(module)
+    stated = {re.findall(r"`(\w+)", cells[0])[0]: cells[1] for cells in _cells(old)}
+    rows = []
+    for name in home.__all__:
+        found = getattr(home, name)
+        call = f"({_signature(found)})" if inspect.isfunction(found) else ""
+        first = (inspect.getdoc(found) or "").partition("\n")[0].rstrip(".")
+        rows.append(_row([f"`{name}{call}`".replace("|", "\\|"), stated.get(name, first)]))
+    return "\n".join([*old.splitlines()[:2], *rows]) + "\n"
 
 
 def signatures_block(module: str, old: str) -> str:
@@ -208,6 +222,7 @@ def _row(cells: list[str]) -> str:
 
 KINDS: dict[str, Callable[[str, str], str]] = {
     "command": command_block,
+    "names": names_block,
     "signatures": signatures_block,
     "fields": fields_block,
     "published": published_block,

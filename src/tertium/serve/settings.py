@@ -52,10 +52,10 @@ class Settings:
         str, About("Reserved name, folder or hub id", panel="Models", flags=("--model", "-m"))
     ] = "sts"
     served_name: Annotated[
-        str | None, About("What answers call it", panel="Models", default="its name")
+        str | None, About("Name of the model in responses", panel="Models", default="its name")
     ] = None
     conditional_model: Annotated[
-        str, About("One that takes conditions, or none", panel="Models")
+        str, About("Model that takes conditions, or none", panel="Models")
     ] = "conditional"
     index: Annotated[Path | None, About("Folder of an index to search", panel="Models")] = None
     engine: Annotated[
@@ -63,45 +63,48 @@ class Settings:
         About("torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto", panel="Models"),
     ] = "torch"
     workers: Annotated[
-        int, About("Processes with a copy of the models", panel="Models", ge=1, le=64)
+        int, About("Worker processes, each with a copy of the models", panel="Models", ge=1, le=64)
     ] = 1
     threads: Annotated[
-        int | None, About("Of each worker", panel="Models", default="all processors", ge=1, le=256)
+        int | None,
+        About("Threads of each worker", panel="Models", default="all processors", ge=1, le=256),
     ] = None
-    batch_tokens: Annotated[int, About("Tokens that run together", panel="Models", ge=1)] = 4096
+    batch_tokens: Annotated[int, About("Most tokens in a batch", panel="Models", ge=1)] = 4096
     host: Annotated[str, About("Address to listen on", panel="Where")] = "127.0.0.1"
-    port: Annotated[int, About("0 for a free one", panel="Where", ge=0, le=65_535)] = 8080
-    page: Annotated[bool, About("A page at /", panel="Where")] = True
-    access_log: Annotated[bool, About("A line for every request, without texts", panel="Where")] = (
-        False
-    )
-    max_body_bytes: Annotated[int, About("Of a request", ge=1024)] = 2 * 2**20
-    max_inputs: Annotated[int, About("Texts, pairs or triples of a request", ge=1)] = 512
-    max_tokens: Annotated[int, About("Tokens of a request, as far as the model reads", ge=1)] = (
-        65_536
-    )
-    max_explained_words: Annotated[int, About("Words of both texts", ge=1)] = 128
-    max_explained_characters: Annotated[int, About("Characters of both texts", ge=1)] = 2048
-    max_hits: Annotated[int, About("Hits of a search", ge=1)] = 100
-    queue_requests: Annotated[int, About("Requests that may wait", ge=1)] = 256
-    queue_bytes: Annotated[int, About("Their size together", ge=1024)] = 64 * 2**20
+    port: Annotated[int, About("Port, or 0 for a free one", panel="Where", ge=0, le=65_535)] = 8080
+    page: Annotated[bool, About("Serve a page at /", panel="Where")] = True
+    access_log: Annotated[
+        bool, About("Log a line for every request, without texts", panel="Where")
+    ] = False
+    max_body_bytes: Annotated[int, About("Largest request body", ge=1024)] = 2 * 2**20
+    max_inputs: Annotated[int, About("Most texts, pairs or triples in a request", ge=1)] = 512
+    max_tokens: Annotated[
+        int, About("Most tokens in a request, as far as the model reads", ge=1)
+    ] = 65_536
+    max_explained_words: Annotated[int, About("Most words of both texts to explain", ge=1)] = 128
+    max_explained_characters: Annotated[
+        int, About("Most characters of both texts to explain", ge=1)
+    ] = 2048
+    max_hits: Annotated[int, About("Most hits of a search", ge=1)] = 100
+    queue_requests: Annotated[int, About("Most requests that may wait", ge=1)] = 256
+    queue_bytes: Annotated[int, About("Most bytes of waiting requests", ge=1024)] = 64 * 2**20
     deadline: Annotated[float, About("Seconds for a request", gt=0, le=3600)] = 30.0
-    max_header_bytes: Annotated[int, About("Of a request's headers", ge=1024)] = 65_536
-    max_headers: Annotated[int, About("Number of headers", ge=8)] = 100
+    max_header_bytes: Annotated[int, About("Largest request headers", ge=1024)] = 65_536
+    max_headers: Annotated[int, About("Most request headers", ge=8)] = 100
     header_timeout: Annotated[float, About("Seconds for the headers to arrive", gt=0, le=3600)] = (
         10.0
     )
     max_connections: Annotated[
-        int | None, About("Open at a time", default="by the limit of files", ge=1)
+        int | None, About("Most open connections", default="by the limit of open files", ge=1)
     ] = None
     worker_timeout: Annotated[
-        float, About("Seconds of silence that end a worker", gt=0, le=3600)
+        float, About("Seconds without a heartbeat before a worker is replaced", gt=0, le=3600)
     ] = 10.0
     batch_timeout: Annotated[
-        float, About("Seconds of one batch that end a worker", gt=0, le=3600)
+        float, About("Seconds for one batch before a worker is replaced", gt=0, le=3600)
     ] = 120.0
     index_retry: Annotated[
-        float, About("Seconds between two looks at a damaged index", gt=0, le=3600)
+        float, About("Seconds between attempts to reopen a damaged index", gt=0, le=3600)
     ] = 2.0
     shutdown_grace: Annotated[
         float, About("Seconds to finish accepted requests when stopped", gt=0, le=3600)
@@ -110,14 +113,12 @@ class Settings:
     cors_origins: Annotated[
         Names,
         About(
-            "Pages from here may call; repeat for several", panel="Access", flags=("--cors-origin",)
+            "Origin whose pages may call; may be repeated", panel="Access", flags=("--cors-origin",)
         ),
     ] = ()
     allowed_hosts: Annotated[
         Names,
-        About(
-            "Name that it answers to; repeat for several", panel="Access", flags=("--allowed-host",)
-        ),
+        About("Host name to answer to; may be repeated", panel="Access", flags=("--allowed-host",)),
     ] = ()
 
     @property
