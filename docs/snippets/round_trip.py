@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from tertium import TertiumError
-from tertium.data.translations import read_translation
+from tertium.data.readers import read_translation
 
 Path("en.txt").write_text("A cat sleeps.\nA dog barks.\n")
 Path("back.txt").write_text("A cat is asleep.\nA dog is barking.\n")

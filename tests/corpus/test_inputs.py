@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tertium.corpus.inputs import read_corpus, table, write_kept
-from tertium.data.problems import DataError
+from tertium.data.tables import DataError
 from tertium.errors import TertiumError
 
 ROWS = [("one\ttwo", 0.5, None), ('she said "no", twice', 1.0, 3), ("üñí 🙂", -0.25, 0)]

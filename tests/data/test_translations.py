@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tertium.data import DataError
-from tertium.data.translations import read_translation
+from tertium.data.readers import read_translation
 from tertium.errors import TertiumError
 
 

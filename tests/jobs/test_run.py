@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import integers, lists, text
 
-from tertium.data.problems import DataError
 from tertium.data.shards import Content, Shard
+from tertium.data.tables import DataError
 from tertium.errors import TertiumError
 from tertium.jobs import iter_scores, iter_vectors, read_vectors
 from tertium.jobs.api import Execution

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 import tertium
 from tertium.data.labels import OrderedLabels
-from tertium.data.problems import DataError
+from tertium.data.tables import DataError
 from tertium.errors import TertiumError
 from tertium.heads import CosineHead
 from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer

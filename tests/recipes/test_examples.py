@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tertium.data.problems import DataError
+from tertium.data.tables import DataError
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.recipes.data import StageData, load_examples
 from tertium.recipes.files import parse_settings, read_recipe

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import tertium
-from tertium.data.problems import DataError
+from tertium.data.tables import DataError
 from tertium.errors import ModelNotFoundError, TertiumError, TertiumWarning
 from tertium.heads import HEADS, PairHead
 from tertium.models import Encoder, PairScorer

@@ -113,8 +113,8 @@ def encode(
     shards.refuse()
     if dtype is not None:
         raise TertiumError("--dtype is for an output folder, such as -o vectors/.")
-    from tertium.data.formats import VECTORS, check_format
     from tertium.data.readers import iter_texts
+    from tertium.data.tables import VECTORS, check_format
     from tertium.files import check_outputs
 
     check_format(Path(output), VECTORS, what="vectors")
@@ -181,7 +181,7 @@ def score(
         )
         return
     shards.refuse()
-    from tertium.data.formats import SCORES, check_format
+    from tertium.data.tables import SCORES, check_format
     from tertium.files import check_outputs
 
     check_format(Path(output), SCORES, what="scores")

@@ -116,7 +116,7 @@ def index(path: Path | None) -> Path | None:
 
 def vectors(path: Path | None) -> Path | None:
     """What ``tertium encode`` wrote."""
-    from tertium.data.formats import check_stored_vectors
+    from tertium.data.tables import check_stored_vectors
 
     if path is not None:
         check_stored_vectors(path)

@@ -12,12 +12,17 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.data.formats import check_stored_vectors
-from tertium.data.problems import DataError, Problem
 from tertium.data.readers import iter_texts
 from tertium.data.shards import iter_texts as stored_texts
 from tertium.data.shards import read_vectors as read_shards
-from tertium.data.tables import no_formula, one_line, read_records
+from tertium.data.tables import (
+    DataError,
+    Problem,
+    check_stored_vectors,
+    no_formula,
+    one_line,
+    read_records,
+)
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, check_ending
 

@@ -3,7 +3,6 @@
 from tertium.data.benchmarks import DATASETS, Dataset, Loaded, find_folder, load
 from tertium.data.check import Check, check_file
 from tertium.data.overlap import pair_key, pair_keys, parse_spec
-from tertium.data.problems import DataError, Problem
 from tertium.data.readers import KINDS, iter_rows, iter_texts, read_rows
 from tertium.data.rows import (
     ConditionalPair,
@@ -18,6 +17,7 @@ from tertium.data.rows import (
     Triplet,
 )
 from tertium.data.samples import sample_pairs, sample_sentences
+from tertium.data.tables import DataError, Problem
 
 __all__ = [
     "DATASETS",

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tertium.data.overlap import pair_key
-from tertium.data.problems import DataError, Problem
 from tertium.data.readers import KINDS, detect_kind, is_number, scan_texts, validated
 from tertium.data.rows import Row, SentencePair
-from tertium.data.tables import Record, header_line, scan
+from tertium.data.tables import DataError, Problem, Record, header_line, scan
 from tertium.errors import TertiumError, unknown_name
 
 __all__ = ["Check", "check_file"]

@@ -1,12 +1,12 @@
 """Records to validated rows; a bad one raises, and ``check_file`` lists them all."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from tertium.data.problems import DataError, Problem
 from tertium.data.rows import (
     ConditionalPair,
     GradedPair,
@@ -21,7 +21,8 @@ from tertium.data.rows import (
     SentencePair,
     Triplet,
 )
-from tertium.data.tables import Record, ending, header_line, scan
+from tertium.data.tables import DataError, Problem, Record, ending, header_line, scan
+from tertium.errors import TertiumError
 
 __all__ = [
     "KINDS",
@@ -31,6 +32,7 @@ __all__ = [
     "iter_rows",
     "iter_texts",
     "read_rows",
+    "read_translation",
     "rows_of",
     "scan_rows",
     "scan_texts",
@@ -149,6 +151,35 @@ def scan_texts(path: Path, *, column: str | None = None) -> Iterator[tuple[int, 
         if name is None and header is not None:
             raise DataError([problem], column=column)
         yield problem
+
+
+def read_translation(original: Path, translated: Path) -> list[tuple[str, str]]:
+    """Pairs of a text and its translation; rows that are blank in both files are left out.
+
+    Args:
+        original: text file or table, one text a row.
+        translated: the same number of rows, in the same order.
+
+    Raises:
+        TertiumError: one file has more rows than the other.
+        DataError: a text has no translation, or a translation no text.
+    """
+    pairs: list[tuple[str, str]] = []
+    rows = itertools.zip_longest(iter_texts(original), iter_texts(translated))
+    for number, (text, translation) in enumerate(rows, 1):
+        if text is None or translation is None:
+            short, long = (original, translated) if text is None else (translated, original)
+            raise TertiumError(
+                f"{short} ends after {number - 1:,} texts, and {long} goes on: row i of a "
+                "translation belongs to row i of its original. Make the translation again."
+            )
+        if text.strip() and translation.strip():
+            pairs.append((text, translation))
+        elif text.strip() or translation.strip():
+            blank, other = (translated, original) if text.strip() else (original, translated)
+            remedy = f"blank, and row {number} of {other} is not; write the text, or remove both"
+            raise DataError([Problem(str(blank), number, "", None, remedy)])
+    return pairs
 
 
 def detect_kind(path: Path) -> str:

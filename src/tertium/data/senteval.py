@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tertium.data.problems import Problem
 from tertium.data.readers import Scale, rows_of
 from tertium.data.rows import GradedPair
-from tertium.data.tables import Record, read_lines
+from tertium.data.tables import Problem, Record, read_lines
 from tertium.errors import TertiumError
 
 __all__ = ["Graded", "find_files", "parse_sick", "parse_sts", "parse_stsb", "read_files"]

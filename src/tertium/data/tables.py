@@ -1,4 +1,4 @@
-"""Files to records, one at a time: TSV, CSV, JSONL, Parquet and plain text.
+"""Files to records, one at a time: TSV, CSV, JSONL, Parquet and plain text; what is wrong in them.
 
 Names of columns are compared without regard to case. Lines are counted from 1, the header
 included; a CSV record that spans several lines goes by its first. Text forms may be gzipped.
@@ -8,18 +8,25 @@ import csv
 import gzip
 import json
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from tertium.data.problems import DataError, Problem
 from tertium.errors import TertiumError, require
 from tertium.files import existing_file
 
 __all__ = [
     "FORMATS",
+    "SCORES",
+    "VECTORS",
+    "DataError",
+    "Problem",
     "Record",
+    "check_format",
+    "check_stored_vectors",
     "ending",
     "header_line",
     "no_formula",
@@ -29,9 +36,66 @@ __all__ = [
     "scan",
 ]
 
-
+VECTORS = (".npy", ".parquet")  # what vectors are written to
+SCORES = (".tsv", ".csv", ".jsonl", ".parquet")  # what scores are written to
 _FORMULA = tuple("=+-@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_SHOWN = 60  # characters of a bad value that are worth showing
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault in one file.
+
+    Attributes:
+        file: path as the user gave it.
+        line: counted from 1; for Parquet the row; 0 when the whole file is meant.
+        column: name of the column, or empty when the whole line is meant.
+        value: what was found there, or None when nothing was.
+        remedy: what to do about it.
+    """
+
+    file: str
+    line: int
+    column: str
+    value: str | None
+    remedy: str
+
+    def __str__(self) -> str:
+        """One line.
+
+        >>> print(Problem("pairs.tsv", 3, "score", "abc", "write a number such as 3.5"))
+        pairs.tsv:3: column 'score': 'abc': write a number such as 3.5
+        """
+        parts = [f"{self.file}:{self.line}" if self.line else self.file]
+        if self.column:
+            parts.append(f"column '{self.column}'")
+        if self.value is not None:
+            long = len(self.value) > _SHOWN
+            parts.append(repr(f"{self.value[:_SHOWN]}…" if long else self.value))
+        return ": ".join([*parts, self.remedy])
+
+
+class DataError(TertiumError):
+    """A file with bad rows.
+
+    Attributes:
+        problems: what was found before reading stopped; ``check_file`` finds all of them.
+    """
+
+    def __init__(self, problems: Sequence[Problem], *, column: str | None = None) -> None:
+        """Say the first problem, and the command that lists all of them.
+
+        Args:
+            problems: at least one.
+            column: the one that was asked for by name, if any.
+        """
+        self.problems = tuple(problems)
+        first, more = self.problems[0], len(self.problems) - 1
+        also = f" (and {more} more)" if more else ""
+        command = ["tertium", "data", "check", first.file]
+        command += [] if column is None else ["--column", column]
+        super().__init__(f"{first}{also}. Run: {shlex.join(command)}")
 
 
 class Record(NamedTuple):
@@ -110,6 +174,33 @@ def no_formula(text: str) -> str:
 def header_line(path: Path) -> int | None:
     """Where the file names its columns once for all rows: 1, 0 (Parquet), or None (nowhere)."""
     return {".tsv": 1, ".csv": 1, ".parquet": 0}.get(ending(path))
+
+
+def check_format(output: Path, endings: tuple[str, ...], *, what: str) -> None:
+    """Raise unless the ending of ``output`` says a format that can be written here.
+
+    Args:
+        output: the file.
+        endings: those that there are.
+        what: goes to the file, as the subject of the message.
+    """
+    if output.suffix not in endings:
+        known = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise TertiumError(f"{output}: {what} go to {known} files, or to a folder: DIR/")
+    if output.suffix == ".parquet":
+        require("scale", purpose="Writing Parquet", packages=("pyarrow",))
+
+
+def check_stored_vectors(path: Path) -> None:
+    """Raise unless ``path`` can be what ``tertium encode`` wrote: a .npy file, or a folder."""
+    if path.is_dir():
+        return
+    if path.suffix != ".npy":
+        raise TertiumError(
+            f"{path}: vectors are read from .npy files and from folders, as tertium encode writes "
+            "them."
+        )
+    existing_file(path)
 
 
 def _refuse_empty(items: Iterable[Record | Problem], path: Path) -> Iterator[Record | Problem]:

@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tertium.data.problems import DataError, Problem
 from tertium.data.readers import scan_rows, scan_texts
 from tertium.data.rows import Pair, Question
 from tertium.data.shards import Content, Shard
+from tertium.data.tables import DataError, Problem
 from tertium.errors import TertiumError
 from tertium.files import atomic_path
 from tertium.progress import bar

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tertium.data.formats import SCORES, VECTORS, check_format
-from tertium.data.tables import no_formula, one_line
+from tertium.data.tables import SCORES, VECTORS, check_format, no_formula, one_line
 from tertium.files import atomic_path, new_matrix
 from tertium.models.base import Embedder, Model
 from tertium.models.tokens import TokenizationStats, chunks

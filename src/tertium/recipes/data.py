@@ -12,8 +12,7 @@ from tertium.corpus.vectors import map_vectors
 from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.data.overlap import pair_key
-from tertium.data.problems import DataError, Problem
-from tertium.data.readers import iter_rows, iter_texts
+from tertium.data.readers import iter_rows, iter_texts, read_translation
 from tertium.data.rows import (
     GradedPair,
     LabelledPair,
@@ -23,8 +22,7 @@ from tertium.data.rows import (
     SentencePair,
     Triplet,
 )
-from tertium.data.tables import header_line
-from tertium.data.translations import read_translation
+from tertium.data.tables import DataError, Problem, header_line
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Ensemble
 from tertium.models.loading import combine
