@@ -152,7 +152,7 @@ def test_a_fault_spoils_no_other_line(write: Write) -> None:
         ("a.tsv.gz", b"plain", "broken gzip"),
         ("a.tsv.gz", gzip.compress(b"a\tb\n" * 99, mtime=0)[:-9], "broken gzip"),
         ("a.parquet", b"plain", "not a readable Parquet"),
-        ("a.docx", b"", r"'\.docx' says no format"),
+        ("a.docx", b"", r"'\.docx' is not a format"),
         ("a.parquet.gz", b"", "no format"),
         ("a", b"", "no format"),
     ],
