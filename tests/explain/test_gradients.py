@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 import tertium
-from tertium.explain.gradients import Attributed, Table, integrate_gradients
+from tertium.explain.gradients import Attributed, integrate_gradients
+from tertium.explain.tokens import Table
 from tertium.functional import cosine_pairs
 from tertium.models import Encoder
 

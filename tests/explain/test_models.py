@@ -99,9 +99,9 @@ def test_a_triple(config: dict[str, Any], name: str, request: pytest.FixtureRequ
     assert (found.focus is None) == (config["kind"] == "tri")
     if found.focus is not None:
         assert found.focus.words == ("the", "cat", "a", "dog", ".")
-        assert found.focus.alone.shape == (5, 5)
+        assert found.focus.unconditioned.shape == (5, 5)
         assert found.focus.reallocates == (config["kind"] in ("seaver", "rand_aug"))
-        assert not np.allclose(found.focus.alone, found.focus.attention, equal_nan=True)
+        assert not np.allclose(found.focus.unconditioned, found.focus.attention, equal_nan=True)
 
 
 def test_the_gradient_of_training_is_as_it_was(tiny_bert: Path) -> None:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-import tertium.explain.explain as explaining
-from tertium.explain.readings import Owner, Reading, States
+from tertium.explain import tokens as explaining
+from tertium.explain.tokens import States, TokenizedItem
 from tertium.explain.words import split_words
 from tertium.models.base import TripleScorer
 from tertium.serve.spawn import Spec, run_worker
@@ -60,29 +60,29 @@ class FakeModel(HashEncoder):
         first = [[text.split()[:1] for text in item] for item in items]
         return np.array([0.5 if a == b else 0.2 for a, b in first])
 
-    def readings(self, item: tuple[str, ...]) -> list[Reading]:
+    def tokenized(self, item: tuple[str, ...]) -> list[TokenizedItem]:
         """Every word is a token; the cosine of two words is 0.2."""
         words = [[word.text for word in split_words(text)] for text in item]
-        places = {word: at for at, word in enumerate(dict.fromkeys(chain(*words)), 1)}
+        numbers = {word: at for at, word in enumerate(dict.fromkeys(chain(*words)), 1)}
         width = max(map(len, words))
-        rows = [[places[word] for word in own] + [0] * (width - len(own)) for own in words]
+        rows = [[numbers[word] for word in own] + [0] * (width - len(own)) for own in words]
         ids = torch.tensor(rows)
-        owners = tuple(
-            tuple(Owner(text, at) if at < len(own) else None for at in range(width))
+        places = tuple(
+            tuple((text, at) if at < len(own) else None for at in range(width))
             for text, own in enumerate(words)
         )
 
         def states(ids: Tensor, mask: Tensor) -> Tensor:
-            found = 0.8**0.5 * one_hot(ids, len(places) + 1)
+            found = 0.8**0.5 * one_hot(ids, len(numbers) + 1)
             found[..., 0] = 0.2**0.5
             return found
 
         return [
-            Reading(
+            TokenizedItem(
                 ids=ids,
                 mask=(ids > 0).long(),
-                silent=torch.zeros_like(ids[:, :1]),
-                owners=owners,
+                neutral=torch.zeros_like(ids[:, :1]),
+                places=places,
                 tables=(),
                 forward=states,
                 states=(States(slice(None), states),),
@@ -90,15 +90,15 @@ class FakeModel(HashEncoder):
         ]
 
 
-_readings_of = explaining.readings_of
+_tokenize_item = explaining.tokenize_item
 
 
-def readings_of(model: Any, item: tuple[str, ...]) -> list[Reading]:
+def tokenize_item(model: Any, item: tuple[str, ...]) -> list[TokenizedItem]:
     """As the library's, and those of the fake."""
-    return model.readings(item) if isinstance(model, FakeModel) else _readings_of(model, item)
+    return model.tokenized(item) if isinstance(model, FakeModel) else _tokenize_item(model, item)
 
 
-explaining.readings_of = readings_of
+explaining.tokenize_item = tokenize_item
 
 
 class FakeConditional(TripleScorer):

@@ -16,7 +16,6 @@ from tertium.models import Encoder
 from tertium.models.cross_attention import encoder_layers
 from tertium.models.encoder import evaluating
 from tertium.models.tokens import TokenizationStats, chunks
-from tertium.models.twin import TwinModel
 from tertium.progress import bar
 
 __all__ = ["Inspection", "inspect_encoders", "layer_energies"]
@@ -57,7 +56,7 @@ def inspect_encoders(
         texts: to measure the CLS energy on.
         progress: False for no progress on standard error.
     """
-    backbones = [backbone for encoder in encoders for backbone in _backbones(encoder)]
+    backbones = [backbone for encoder in encoders for backbone in encoder.backbones]
     energies = (
         [layer_energies(encoder, texts, progress=progress) for encoder in encoders] if texts else []
     )
@@ -70,11 +69,6 @@ def inspect_encoders(
         tokens=tokens,
         energy=tuple(torch.stack(energies).mean(dim=0).tolist()) if energies else (),
     )
-
-
-def _backbones(encoder: Encoder) -> list[Any]:
-    twin = encoder.backbone
-    return [twin.first, twin.second] if isinstance(twin, TwinModel) else [twin]
 
 
 def _macs(backbone: Any, tokens: int) -> int:
@@ -99,7 +93,6 @@ def layer_energies(
     """
     if not texts:
         raise TertiumError("The CLS energy is measured on texts: give at least one.")
-    backbones = _backbones(encoder)
     ordered = sorted(texts, key=len)
     found: list[Tensor] = []
     truncation = TokenizationStats()
@@ -111,7 +104,7 @@ def layer_energies(
         for batch in chunks(ordered, _BATCH):
             features = encoder.features(batch, truncation=truncation)
             towers = []
-            for backbone in backbones:
+            for backbone in encoder.backbones:
                 with _contexts(backbone) as contexts:
                     backbone(features["input_ids"], attention_mask=features["attention_mask"])
                 mask = features["attention_mask"]

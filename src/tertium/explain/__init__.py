@@ -1,21 +1,34 @@
 """Which words made a score: by leaving them out, and by integrated gradients."""
 
-from tertium.explain.explain import explain_score
-from tertium.explain.focus import Focus, focus, focus_of
-from tertium.explain.occlusion import SmallestChange
-from tertium.explain.readings import Reading
-from tertium.explain.result import Explanation, Gradients, Method
-from tertium.explain.words import Word
+from typing import TYPE_CHECKING
+
+from tertium.lazy import lazy
+
+if TYPE_CHECKING:
+    from tertium.explain.attention import Focus, focus
+    from tertium.explain.explanation import Explanation, Method, explain_score
+    from tertium.explain.gradients import Gradients
+    from tertium.explain.occlusion import SmallestChange
+    from tertium.explain.words import Word
 
 __all__ = [
     "Explanation",
     "Focus",
     "Gradients",
     "Method",
-    "Reading",
     "SmallestChange",
     "Word",
     "explain_score",
     "focus",
-    "focus_of",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "explanation": ["Explanation", "Method", "explain_score"],
+        "attention": ["Focus", "focus"],
+        "gradients": ["Gradients"],
+        "occlusion": ["SmallestChange"],
+        "words": ["Word"],
+    },
+)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tertium.explain.words import Word, split_words, without
+from tertium.explain.words import Place, Word, split_words, without
 
 __all__ = [
     "CANDIDATES",
     "Occluded",
-    "Place",
     "Score",
     "SmallestChange",
     "leave_out",
@@ -21,7 +20,6 @@ __all__ = [
 # Texts of some items (two sentences each, and a condition if there is one) to scores.
 Score = Callable[[list[tuple[str, ...]]], np.ndarray]
 
-Place = tuple[int, int]  # text, and word in it
 Removal = frozenset[Place]
 
 CANDIDATES = 24  # words among which two or more are looked for
@@ -35,7 +33,7 @@ class Occluded:
     Attributes:
         score: of the whole texts.
         words: of each text.
-        contributions: of each word: by how much the score falls without it.
+        contributions: of each word: how much the score drops without it.
     """
 
     score: float
@@ -54,7 +52,7 @@ def occlude(score: Score, texts: Sequence[str], *, explained: int = 2) -> Occlud
     Args:
         score: the model.
         texts: two sentences, and a condition if there is one.
-        explained: so many of the texts lose words, the first ones.
+        explained: number of texts that lose words, the first ones.
     """
     words = tuple(tuple(split_words(text)) for text in texts[:explained])
     places = [(text, at) for text, found in enumerate(words) for at in range(len(found))]
@@ -115,8 +113,8 @@ def smallest_change(
         found: contributions of their words.
         by: how far the score shall move within the scale.
         scale: lowest and highest score.
-        most: give up after so many words.
-        candidates: so many words with the largest contributions are looked at together.
+        most: maximum number of words.
+        candidates: number of words, those with the largest contributions, that are combined.
     """
 
     def within(value: float) -> float:

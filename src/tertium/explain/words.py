@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Word", "split_words", "without", "word_of"]
+__all__ = ["Place", "Word", "split_words", "without", "word_of"]
 
 # On classes of characters: letters and digits with apostrophes and hyphens inside; numbers with
 # their points; an ideograph; any other sign, with what joins several to one picture; stray marks.
@@ -16,6 +16,9 @@ _WORD = re.compile(
 _JOINERS = "\u200c\u200d"  # inside words of some scripts, and between parts of a picture
 _IDEOGRAPHS = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
 _TONES = (0x1F3FB, 0x1F3FF)  # of the skin of the picture before
+
+
+Place = tuple[int, int]  # text, and word in it
 
 
 @dataclass(frozen=True)

@@ -234,6 +234,12 @@ class Encoder(Part, Embedder):
         return Kind.TWIN if isinstance(self.backbone, TwinModel) else Kind.ENCODER
 
     @property
+    def backbones(self) -> tuple[PreTrainedModel, ...]:
+        """The transformers that read each text: one, or both towers of a twin."""
+        twin = self.backbone
+        return (twin.first, twin.second) if isinstance(twin, TwinModel) else (twin,)
+
+    @property
     def encoder(self) -> "Encoder":
         """The encoder itself."""
         return self

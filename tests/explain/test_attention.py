@@ -8,6 +8,7 @@ import tertium
 from tertium.errors import TertiumError
 from tertium.explain import focus
 from tertium.explain.figures import focus_figure
+from tertium.explain.words import split_words
 from tertium.functional.reallocation import reweighting
 from tertium.heads import CONDITIONAL_HEADS
 from tertium.models import Encoder
@@ -31,6 +32,13 @@ def test_whole_words_of_both_sentences(encoder: Encoder) -> None:
     assert found.marked == (int(found.relevance.argmax()),)
     # One word a token here would be a mean over special tokens, too: rows have less than all.
     assert (found.weights > 0).all() and (found.attention.sum(dim=1) < 1).all()
+
+
+def test_words_are_those_that_an_explanation_is_about(encoder: Encoder) -> None:
+    texts = ("a well-known cat's nap , 3.5 h .", "the dog don't bark !")
+    found = focus(encoder, (*texts, "the animal"))
+    assert found.words == tuple(word.text for text in texts for word in split_words(text))
+    assert found.words[1:3] == ("well-known", "cat's") and found.attention.isfinite().all()
 
 
 def test_words_of_one_piece_have_the_weights_of_their_tokens(tiny_bert: Path) -> None:

@@ -10,6 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tertium.errors import TertiumError
+from tertium.explain.tokens import word_places
+from tertium.explain.words import split_words
 from tertium.functional.reallocation import reweighting
 from tertium.heads import ConditionalHead, SeaverHead
 from tertium.models.base import Model
@@ -20,7 +22,7 @@ from tertium.types import Kind, TextTriple
 
 __all__ = ["Focus", "focus", "focus_of"]
 
-_MARKED = 5  # one word in so many is marked
+_MARKED = 5  # one word in five is marked
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Focus:
         split: how many of them belong to the first sentence.
         condition: as it was read.
         attention: of the last layer, the mean over heads; a row is the word that looks.
-        alone: the same where the sentences are read without the condition.
+        unconditioned: the same where the sentences are read without the condition.
         weights: SEAVER's W of the sentence part, the mean over heads.
         relevance: attention that each word exchanges with the condition's words.
         marked: places of the words with most of it.
@@ -44,7 +46,7 @@ class Focus:
     split: int
     condition: str
     attention: Float[Tensor, "w w"]
-    alone: Float[Tensor, "w w"]
+    unconditioned: Float[Tensor, "w w"]
     weights: Float[Tensor, "w w"]
     relevance: Float[Tensor, " w"]
     marked: tuple[int, ...]
@@ -53,7 +55,7 @@ class Focus:
     @property
     def steps(self) -> tuple[Float[Tensor, "w w"], ...]:
         """What a score is made of: attention without the condition, with it, and reallocated."""
-        return (self.alone, self.attention, *([self.weights] if self.reallocates else []))
+        return (self.unconditioned, self.attention, *([self.weights] if self.reallocates else []))
 
     @property
     def shares(self) -> list[list[float]]:
@@ -73,20 +75,20 @@ class Focus:
             "condition": self.condition,
             "marked": list(self.marked),
             "relevance": self.relevance.tolist(),
-            "without_condition": rows(self.alone),
+            "without_condition": rows(self.unconditioned),
             "attention": rows(self.attention),
             "reallocated": rows(self.weights),
         }
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _Attended:
     """What one sequence of a model shows: words of its sentences, and blocks of the matrices."""
 
     words: list[str]
     first: int
     attention: Tensor
-    alone: Tensor
+    unconditioned: Tensor
     weights: Tensor
     relevance: Tensor
 
@@ -108,7 +110,7 @@ def focus(
             the matrices are NaN.
         baseline: whose attention to show (default: the model's own, before reallocation).
     """
-    if not all(text.strip() for text in triple):
+    if not all(split_words(text) for text in triple):
         raise TertiumError("Two sentences and a condition are needed, and none may be empty.")
     sequences = [(0, 1, 2)] if head is None else head.sequences
     together = [members for members in sequences if 2 in members and len(members) > 1]
@@ -119,12 +121,12 @@ def focus(
         )
     reallocating = head if isinstance(head, SeaverHead) else None
     found = _read(encoder, triple, together, reallocating)
-    attention, alone = found.attention, found.alone
+    attention, unconditioned = found.attention, found.unconditioned
     if baseline is not None:
         other = _read(baseline, triple, together, None)
         if other.words != found.words:
             raise TertiumError("The two models cut these sentences into different words.")
-        attention, alone = other.attention, other.alone
+        attention, unconditioned = other.attention, other.unconditioned
     count = max(1, len(found.words) // _MARKED)
     marked = found.relevance.topk(count).indices.sort().values.tolist()
     return Focus(
@@ -132,7 +134,7 @@ def focus(
         found.first,
         triple[2].strip(),
         attention,
-        alone,
+        unconditioned,
         found.weights,
         found.relevance,
         tuple(marked),
@@ -145,7 +147,7 @@ def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
 
     Of several members one that reallocates attention, else any that shows it; None where none does.
     """
-    if not model.takes_conditions or not all(text.strip() for text in item):
+    if not model.takes_conditions or not all(split_words(text) for text in item):
         return None
     scorers = [member.model for member in model.members]
     for scorer in sorted(scorers, key=lambda scorer: not scorer.head.reallocates):
@@ -161,17 +163,17 @@ def _read(
     triple: TextTriple,
     sequences: Sequence[tuple[int, ...]],
     head: SeaverHead | None,
-) -> _Reading:
-    readings = [
+) -> _Attended:
+    found = [
         _sequence(encoder, head, [triple[at] for at in members if at < 2], triple[2])
         for members in sequences
     ]
-    return readings[0] if len(readings) == 1 else _beside(*readings)
+    return found[0] if len(found) == 1 else _beside(*found)
 
 
 def _sequence(
     encoder: Encoder, head: SeaverHead | None, sentences: Sequence[str], condition: str
-) -> _Reading:
+) -> _Attended:
     """Read sentences and condition as one sequence; word pieces are joined to words."""
     texts = [text.strip() for text in (*sentences, condition)]
     joiner = TripleTokenizer(encoder.tokenizer, max_length=encoder.max_length)
@@ -183,24 +185,25 @@ def _sequence(
     _, unasked = _attention(encoder, head, joiner, joiner.join(kept[:-1], None))
     temperature = 1.0 if head is None else head.augmentation.temperature
     weights = reweighting(attention, batch["segments"], temperature=temperature)
-    words, spans, firsts = [], [], []
-    start = 1
+    words: list[str] = []
+    pieces: list[list[int]] = []
+    firsts, start = [], 1
     for text, length in zip(texts, lengths, strict=True):
-        for word, (left, right) in _words(encoder, text, length):
+        for word, tokens in _words(encoder, text, length):
             words.append(word)
-            spans.append((start + left, start + right))
+            pieces.append([start + token for token in tokens])
         start += length + 1
         firsts.append(len(words))
     own = firsts[-2]
-    joined = _by_word(attention, spans)
+    joined = _by_word(attention, pieces)
     asked = slice(own, len(words))
     relevance = joined[:own, asked].sum(dim=1) + joined[asked, :own].mean(dim=0)
-    return _Reading(
+    return _Attended(
         words[:own],
         firsts[0],
         joined[:own, :own],
-        _by_word(unasked, spans[:own]),
-        _by_word(weights, spans[:own]),
+        _by_word(unasked, pieces[:own]),
+        _by_word(weights, pieces[:own]),
         relevance,
     )
 
@@ -226,33 +229,33 @@ def _kept(ids: list[int], separator: int) -> list[int]:
     return [end - start for start, end in zip([1, *(e + 1 for e in ends[:-1])], ends, strict=True)]
 
 
-def _words(encoder: Encoder, text: str, length: int) -> list[tuple[str, tuple[int, int]]]:
-    """Whole words of the first ``length`` tokens of a text, with the tokens of each."""
-    clean = valid_text(text)
-    encoding = encoder.tokenizer(clean, add_special_tokens=False, split_special_tokens=True)
-    found: list[tuple[str, tuple[int, int]]] = []
-    numbers = encoding.word_ids(0)[:length] if encoding.is_fast else list(range(length))
-    names = encoder.tokenizer.convert_ids_to_tokens(encoding["input_ids"][:length])
-    for at, number in enumerate(numbers):
-        if at and number is not None and number == numbers[at - 1]:
-            word, (left, _) = found[-1]
-            found[-1] = (word, (left, at + 1))
-            continue
-        span = encoding.word_to_chars(number) if encoding.is_fast and number is not None else None
-        word = clean[span.start : span.end].strip() if span else names[at]
-        found.append((word or names[at], (at, at + 1)))
-    return found
+def _words(encoder: Encoder, text: str, length: int) -> list[tuple[str, list[int]]]:
+    """Words that have a piece among the first ``length`` tokens of a text, with these pieces.
+
+    Where a tokenizer does not say which word a token belongs to, each token is shown by itself.
+    """
+    tokenizer = encoder.tokenizer
+    pieces: dict[int, list[int]] = {}
+    if tokenizer.is_fast:
+        for token, place in enumerate(word_places(tokenizer, text)[:length]):
+            if place is not None:
+                pieces.setdefault(place, []).append(token)
+    if pieces:
+        words = split_words(valid_text(text))
+        return [(words[place].text, tokens) for place, tokens in pieces.items()]
+    names = tokenizer.tokenize(valid_text(text), add_special_tokens=False)
+    return [(name, [token]) for token, name in enumerate(names[:length])]
 
 
 @torch.inference_mode()
-def _by_word(maps: Float[Tensor, "1 h t t"], spans: Sequence[tuple[int, int]]) -> Tensor:
+def _by_word(maps: Float[Tensor, "1 h t t"], words: Sequence[list[int]]) -> Tensor:
     """The mean over heads and the pieces of both words: more pieces do not make a word more."""
     matrix = maps[0].mean(dim=0).cpu()
-    columns = torch.stack([matrix[:, left:right].mean(dim=1) for left, right in spans], dim=1)
-    return torch.stack([columns[left:right].mean(dim=0) for left, right in spans])
+    columns = torch.stack([matrix[:, pieces].mean(dim=1) for pieces in words], dim=1)
+    return torch.stack([columns[pieces].mean(dim=0) for pieces in words])
 
 
-def _beside(first: _Reading, second: _Reading) -> _Reading:
+def _beside(first: _Attended, second: _Attended) -> _Attended:
     """Two sequences as one, with nothing between them."""
 
     def blocks(one: Tensor, two: Tensor) -> Tensor:
@@ -260,11 +263,11 @@ def _beside(first: _Reading, second: _Reading) -> _Reading:
         joined[: len(one), : len(one)], joined[len(one) :, len(one) :] = one, two
         return joined
 
-    return _Reading(
+    return _Attended(
         first.words + second.words,
         len(first.words),
         blocks(first.attention, second.attention),
-        blocks(first.alone, second.alone),
+        blocks(first.unconditioned, second.unconditioned),
         blocks(first.weights, second.weights),
         torch.cat([first.relevance, second.relevance]),
     )

@@ -1,0 +1,248 @@
+"""Why does a model give this score? One answer for every kind of model, word by word."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tertium.errors import TertiumError, unknown_name
+from tertium.explain.occlusion import CANDIDATES, SmallestChange, occlude, smallest_change
+from tertium.explain.words import Place, Word
+from tertium.models.base import Model
+from tertium.models.tokens import TokenizationStats, valid_text
+from tertium.types import ExplanationMethod as Method
+
+if TYPE_CHECKING:
+    from tertium.explain.attention import Focus
+    from tertium.explain.gradients import Gradients
+    from tertium.explain.tokens import TokenizedItem
+
+__all__ = ["Explanation", "Method", "explain_score"]
+
+Values = tuple[tuple[float, ...], ...]
+
+_COSINE = (-1.0, 1.0)
+_TOLERABLE = 0.02  # relative error of an integral
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One score, word by word.
+
+    Attributes:
+        model: what results call it.
+        texts: both of them.
+        condition: the respect in which they were compared, or None.
+        score: as the model gives it, within the scale.
+        unclipped: the same where a model goes beyond its scale; contributions refer to it.
+        scale: lowest and highest score.
+        words: of each text.
+        occlusion: of each word: how much the score drops without it.
+        smallest: the fewest words without which the score is another one.
+        gradients: contributions by integrated gradients, if they were asked for.
+        alignment: cosine of each word of the first text with each of the second, in the last
+            layer; None where torch does not run the model.
+        focus: where attention goes with the condition and without it, for a model that shows that.
+        notes: why something is missing.
+    """
+
+    model: str
+    texts: tuple[str, str]
+    condition: str | None
+    score: float
+    unclipped: float
+    scale: tuple[float, float]
+    words: tuple[tuple[Word, ...], ...]
+    occlusion: Values
+    smallest: SmallestChange
+    gradients: "Gradients | None" = None
+    alignment: Values | None = None
+    focus: "Focus | None" = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def contributions(self) -> Values:
+        """By integrated gradients if they were asked for, else by occlusion."""
+        return self.occlusion if self.gradients is None else self.gradients.contributions
+
+    @property
+    def method(self) -> Method:
+        """How :attr:`contributions` were found."""
+        return Method.OCCLUSION if self.gradients is None else Method.GRADIENTS
+
+    def word(self, place: Place) -> str:
+        """The word at a place."""
+        text, at = place
+        return self.words[text][at].text
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as ``tertium explain --json`` prints them."""
+        change, integral = self.smallest, self.gradients
+        return {
+            "model": self.model,
+            "condition": self.condition,
+            "score": self.score,
+            "unclipped": self.unclipped,
+            "scale": list(self.scale),
+            "method": str(self.method),
+            "texts": [self._text(text) for text in (0, 1)],
+            "smallest_change": {
+                "by": change.by,
+                "reached": change.reached,
+                "score": change.score,
+                "removed": [
+                    {"text": text, "place": at, "word": self.word((text, at))}
+                    for text, at in change.removed
+                ],
+            },
+            "gradients": integral
+            and {
+                "baselines": list(integral.baselines),
+                "completeness_error": integral.error,
+                "steps": integral.steps,
+            },
+            "alignment": self.alignment and [list(row) for row in self.alignment],
+            "attention": self.focus and _attention(self.focus),
+            "notes": list(self.notes),
+        }
+
+    def _text(self, text: int) -> dict[str, Any]:
+        """One text with its words."""
+        slopes = None if self.gradients is None else self.gradients.contributions[text]
+        return {
+            "text": self.texts[text],
+            "words": [
+                {
+                    "word": word.text,
+                    "start": word.start,
+                    "end": word.end,
+                    "occlusion": self.occlusion[text][at],
+                    "gradients": slopes and slopes[at],
+                }
+                for at, word in enumerate(self.words[text])
+            ],
+        }
+
+
+def _attention(focus: "Focus") -> dict[str, Any]:
+    """Without weights that do not enter the score."""
+    found = focus.to_json()
+    return found if focus.reallocates else {**found, "reallocated": None}
+
+
+def explain_score(
+    model: Model,
+    a: str,
+    b: str,
+    *,
+    condition: str | None = None,
+    method: str = "occlusion",
+    steps: int | None = None,
+    by: float | None = None,
+    most: int = 6,
+    candidates: int = CANDIDATES,
+    score: Callable[[list[tuple[str, ...]]], np.ndarray] | None = None,
+    pause: Callable[[], None] = lambda: None,
+) -> Explanation:
+    """What :meth:`tertium.Model.explain` answers; the arguments up to ``most`` are explained there.
+
+    Args:
+        model: any.
+        a: the first text.
+        b: the second text.
+        condition: the respect in which they are compared.
+        method: how contributions are found.
+        steps: points of an integral.
+        by: how far the smallest change shall move the score.
+        most: words that the smallest change may take.
+        candidates: with fewer of them the smallest change is looked for among fewer words, and
+            sooner found.
+        score: scores items instead of the model's ``score_items``.
+        pause: called before each step that is not scoring.
+    """
+    by = (0.2 if model.scale == _COSINE else 1.0) if by is None else by
+    chosen = _checked(method, steps, by, most)
+    item = _item(model, a, b, condition)
+    if score is None:
+        model.score_items([item])  # says what it has to say about these texts, once
+        score = partial(model.score_items, truncation=TokenizationStats())
+    found = occlude(score, item)
+    if not any(found.words):
+        raise TertiumError("Neither text has a word: there is nothing to explain.")
+    pause()
+    items, why = _tokenized(model, item)
+    if chosen is Method.GRADIENTS and why is not None:
+        raise TertiumError(why)
+    smallest = smallest_change(
+        score, item, found, by=by, scale=model.scale, most=most, candidates=candidates
+    )
+    pause()
+    low, high = model.scale
+    notes = [] if why is None else [why]
+    gradients = alignment = focus = None
+    if chosen is Method.GRADIENTS:
+        from tertium.explain.gradients import word_gradients
+
+        gradients = word_gradients(items, found.words, steps=steps, scale=model.scale)
+        if gradients.error > _TOLERABLE:
+            notes.append(
+                f"With {gradients.steps} steps the integral misses the score by "
+                f"{100 * gradients.error:.1f} %: take more of them."
+            )
+    if items:
+        from tertium.explain.attention import focus_of
+        from tertium.explain.tokens import word_alignment
+
+        alignment = tuple(map(tuple, word_alignment(items, found.words).tolist()))
+        focus = focus_of(model, item)
+    return Explanation(
+        model=model.name,
+        texts=(item[0], item[1]),
+        condition=item[2] if condition is not None else None,
+        score=min(max(found.score, low), high),
+        unclipped=found.score,
+        scale=(low, high),
+        words=found.words,
+        occlusion=found.contributions,
+        smallest=smallest,
+        gradients=gradients,
+        alignment=alignment,
+        focus=focus,
+        notes=tuple(notes),
+    )
+
+
+def _checked(method: str, steps: int | None, by: float, most: int) -> Method:
+    try:
+        chosen = Method(method)
+    except ValueError:
+        raise unknown_name("method", method, list(Method)) from None
+    if steps is not None and steps < 2:
+        raise TertiumError(f"An integral takes at least 2 steps, not {steps}.")
+    if not by > 0:
+        raise TertiumError(f"The smallest change moves the score by more than 0, not by {by:g}.")
+    if most < 0:
+        raise TertiumError(f"The smallest change takes 0 words or more, not {most}.")
+    return chosen
+
+
+def _item(model: Model, a: str, b: str, condition: str | None) -> tuple[str, ...]:
+    for text in (a, b, condition or ""):
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is {type(text).__name__}, not a string.")
+    if model.takes_conditions:
+        return valid_text(a), valid_text(b), valid_text(condition or "")
+    model.check_condition(condition)
+    return valid_text(a), valid_text(b)
+
+
+def _tokenized(model: Model, item: tuple[str, ...]) -> "tuple[list[TokenizedItem], str | None]":
+    """The item as torch reads it, or why torch does not."""
+    from tertium.explain.tokens import tokenize_item
+
+    try:
+        return tokenize_item(model, item), None
+    except TertiumError as error:
+        return [], str(error)
