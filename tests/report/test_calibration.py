@@ -14,7 +14,7 @@ def section_of(
     one: GradedSet, scale: tuple[float, float] = (0.0, 5.0)
 ) -> tuple[Section | None, list[LeftOut]]:
     values = {one.name: np.linspace(*scale, len(one.gold))}
-    scoring = Scoring("m (score)", "m", "score", values, scale)
+    scoring = Scoring("m (score)", "score", values, scale)
     report = ModelReport("m", "m", facts=None, scorings=[scoring])  # type: ignore[arg-type]
     return calibration_section([report], [one], one)
 

@@ -29,7 +29,7 @@ def report_of(label: str, sets: list[GradedSet], noise: float) -> ModelReport:
     draw = np.random.default_rng(len(label))
     values = {one.name: one.gold + noise * draw.normal(size=len(one.gold)) for one in sets}
     report = ModelReport(label, label, FACTS)
-    report.scorings = [Scoring(label, label, "cosine", values, (-1.0, 1.0))]
+    report.scorings = [Scoring(label, "cosine", values, (-1.0, 1.0))]
     return report
 
 

@@ -59,7 +59,7 @@ def run(
     if resamples < 0 or (baseline is not None and not resamples):
         least = "0" if baseline is None else "1, for a baseline is tested by bootstrap"
         raise TertiumError(f"resamples is {resamples}; it must be at least {least}.")
-    excluded, keys = find_excluded(exclude, getattr(model, "training_data", ()), folder=folder)
+    excluded, keys = find_excluded(exclude, model.training_data, folder=folder)
     context = Context(
         cache=EmbeddingCache(model, progress=progress),
         folder=folder,

@@ -4,6 +4,7 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -121,10 +122,6 @@ def build_report(
     with plain_style():
         total = 2 * len(models) + 1
         with bar(total=total, label="report", unit="part", show=progress) as shown:
-
-            def step(_: str) -> None:
-                shown.update(1)
-
             for name, label in zip(models, labels, strict=True):
                 found = _looked_at(
                     name,
@@ -135,7 +132,7 @@ def build_report(
                     folder=folder,
                     seed=seed,
                     progress=progress,
-                    step=step,
+                    step=partial(shown.update, 1),
                 )
                 reports += [found] if found is not None else []
             if not reports:
@@ -168,7 +165,7 @@ def _looked_at(
     material: Material,
     broken: list[Broken],
     *,
-    step: Callable[[str], None],
+    step: Callable[[], Any],
     **options: Any,
 ) -> ModelReport | None:
     """Load, measure, look, and let go of the weights before the next model comes."""

@@ -14,7 +14,7 @@ from torch import nn
 from tertium.analysis import inspect_encoders
 from tertium.data.overlap import pair_key
 from tertium.errors import TertiumError
-from tertium.evaluation.leaks import Excluded, find_excluded
+from tertium.evaluation.leaks import find_excluded
 from tertium.evaluation.tasks.base import EmbeddingCache
 from tertium.evaluation.tasks.sts import space_geometry
 from tertium.models import Embedder, Model
@@ -106,7 +106,8 @@ def facts_of(model: Model, parts: Sequence[Part]) -> Facts:
 def _modules(model: Model) -> Iterator[nn.Module]:
     for encoder in model.encoders:
         yield encoder.model
-    for owner in {id(each): each for each in (model, *(m.model for m in model.members))}.values():
+    owners = [model, *(member.model for member in model.members if member.model is not model)]
+    for owner in owners:
         head = getattr(owner, "head", None)
         if isinstance(head, nn.Module):
             yield head
@@ -127,14 +128,12 @@ class Scoring:
 
     Attributes:
         name: of the model, with the way if it has two.
-        model: its label.
         by: ``cosine`` or ``score``.
         values: by set, one per pair.
         scale: lowest and highest value.
     """
 
     name: str
-    model: str
     by: str
     values: dict[str, NDArray[np.float64]]
     scale: tuple[float, float]
@@ -150,8 +149,7 @@ class ModelReport:
         facts: what it is.
         scorings: what it says of the sets.
         geometry: of its space, on the main set.
-        excluded: data of its card whose pairs the leak-free figures leave out.
-        seen: by set, which pairs are among them.
+        seen: by set, which pairs are among the data that its card lists.
         parts: looks at its transformers.
         reallocations: looks at how conditions move its attention.
         left_out: what does not apply to it, or cannot be had.
@@ -164,7 +162,6 @@ class ModelReport:
     facts: Facts
     scorings: list[Scoring] = field(default_factory=list)
     geometry: dict[str, float] | None = None
-    excluded: tuple[Excluded, ...] = ()
     seen: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     parts: list[PartLook] = field(default_factory=list)
     reallocations: list[Reallocation] = field(default_factory=list)
@@ -185,7 +182,7 @@ def report_on(
     folder: Path | None,
     seed: int,
     progress: bool | None = None,
-    step: Callable[[str], None] = lambda what: None,
+    step: Callable[[], Any] = lambda: None,
 ) -> ModelReport:
     """Measure a model and look into it.
 
@@ -200,15 +197,15 @@ def report_on(
         folder: benchmark folder, for the pairs that the model has seen.
         seed: of dropout and of sampled positions.
         progress: False for no progress on standard error.
-        step: hears what is done.
+        step: called when the model is measured, and when it is looked into.
     """
     start = time.perf_counter()
     parts = parts_of(model, label)
     found = ModelReport(name, label, facts_of(model, parts))
     cache = EmbeddingCache(model, progress=progress)
-    found.scorings = _scorings(model, cache, label, sets, progress=progress)
+    found.scorings = _scorings(model, cache, label, sets)
     _leaks(found, model, sets, folder)
-    step("measured")
+    step()
     if main is not None and not model.takes_conditions:
         found.geometry = _geometry(cache, main)
     if not parts:
@@ -226,41 +223,23 @@ def report_on(
             found.reallocations += made
             found.left_out += left_out
     found.seconds = time.perf_counter() - start
-    step("looked into")
+    step()
     return found
 
 
 def _scorings(
-    model: Model,
-    cache: EmbeddingCache,
-    label: str,
-    sets: Sequence[GradedSet],
-    *,
-    progress: bool | None,
+    model: Model, cache: EmbeddingCache, label: str, sets: Sequence[GradedSet]
 ) -> list[Scoring]:
     """Cosines of an embedder, and scores of what grades pairs or triples."""
     if model.takes_conditions:
-        taken = [one for one in sets if one.conditions is not None]
-        scores = {one.name: cache.similarities(one.triples) for one in taken}
-        return [Scoring(label, label, "score", _checked(label, scores), model.scale)]
+        graded = {one.name: cache.scores(one.triples) for one in sets if one.conditions is not None}
+        return [Scoring(label, "score", graded, model.scale)]
     by_cosine = {one.name: cache.cosines(one.pairs) for one in sets}
-    found = [Scoring(label, label, "cosine", by_cosine, (-1.0, 1.0))]
+    found = [Scoring(label, "cosine", by_cosine, (-1.0, 1.0))]
     if model.kind is Kind.PAIR:
-        scores = {
-            one.name: np.asarray(model.score(one.pairs, progress=progress), dtype=float)
-            for one in sets
-            if one.conditions is None
-        }
-        name = f"{label} (score)"
-        found.append(Scoring(name, label, "score", _checked(label, scores), model.scale))
+        graded = {one.name: cache.scores(one.pairs) for one in sets if one.conditions is None}
+        found.append(Scoring(f"{label} (score)", "score", graded, model.scale))
     return found
-
-
-def _checked(label: str, values: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    for name, scores in values.items():
-        if not np.isfinite(scores).all():
-            raise TertiumError(f"{label} gives scores that are not finite on {name}.")
-    return values
 
 
 def _leaks(
@@ -269,8 +248,8 @@ def _leaks(
     """Which pairs the model's card says it has seen; without benchmark data, none is known."""
     if folder is None or not model.training_data:
         return
-    found.excluded, keys = find_excluded((), model.training_data, folder=folder)
-    if found.excluded:
+    excluded, keys = find_excluded((), model.training_data, folder=folder)
+    if excluded:
         found.seen = {
             one.name: np.array([pair_key(a, b) in keys for a, b in one.pairs]) for one in sets
         }

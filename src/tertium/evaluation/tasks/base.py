@@ -62,12 +62,19 @@ class EmbeddingCache:
         both = self.embed([item[side] for side in (0, 1) for item in items])
         return cosines(both[: len(items)], both[len(items) :])
 
+    def scores(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
+        """What the model itself says of pairs, or of triples if it takes conditions."""
+        scores = np.asarray(self.model.score(items, progress=self._progress), dtype=np.float64)
+        if not np.isfinite(scores).all():
+            first = items[int(np.argmin(np.isfinite(scores)))]
+            raise TertiumError(f"{self.model.name} gives a score that is not finite for {first}.")
+        return scores
+
     def similarities(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
         """Scores of triples by a model that takes conditions; otherwise the sentences' cosines."""
-        if isinstance(self.model, Embedder) or len(items[0]) < 3:
-            return self.cosines(items)
-        triples = [(item[0], item[1], item[2]) for item in items]
-        return np.asarray(self.model.score(triples, progress=self._progress), dtype=np.float64)
+        if self.model.takes_conditions and len(items[0]) == 3:
+            return self.scores(items)
+        return self.cosines(items)
 
     @property
     def embedder(self) -> Embedder:
@@ -105,7 +112,7 @@ class Context:
     @property
     def pooling(self) -> str | None:
         """The pooling of the model under test, as results name it."""
-        pooling = getattr(self.cache.model, "pooling", None)
+        pooling = self.cache.model.pooling
         return None if pooling is None else str(pooling)
 
 

@@ -27,7 +27,7 @@ from tertium.evaluation.metrics import (
 )
 from tertium.evaluation.tasks.base import Context, EmbeddingCache, Measured, Outcome, measure
 from tertium.files import atomic_path
-from tertium.models.base import Embedder, Model
+from tertium.models.base import Model
 
 __all__ = [
     "CONDITION_TYPES",
@@ -240,7 +240,7 @@ def write_predictions(
     data = benchmarks.load("C-STS", split="test", folder=folder)
     triples = [(row.sentence1, row.sentence2, row.condition) for row in data.rows]
     found = EmbeddingCache(model, progress=progress).similarities(triples)
-    if isinstance(model, Embedder):
+    if not model.takes_conditions:
         found = 1 + 4 * found.clip(0, 1)
     predictions = {str(at): round(float(score), 6) for at, score in enumerate(found)}
     with atomic_path(path) as temporary:
