@@ -20,6 +20,8 @@ from tertium.evaluation.tasks.csts import (
     condition_type,
     write_predictions,
 )
+from tertium.models.base import TripleScorer
+from tertium.types import TextTriple
 from tests.evaluation.conftest import Folder
 from tests.fakes import HashEncoder
 
@@ -39,7 +41,7 @@ ROWS = [
 GOLD = [row[3] for row in ROWS]
 
 
-class Asked:
+class Asked(TripleScorer):
     """Scores a triple by a function of its place in ``ROWS``."""
 
     name = "asked"
@@ -48,8 +50,11 @@ class Asked:
     def __init__(self, scores: Iterable[float]) -> None:
         self.scores = dict(zip([row[:3] for row in ROWS], scores, strict=True))
 
-    def score(self, triples: Iterable[Any], **options: Any) -> np.ndarray:
-        return np.array([self.scores[tuple(triple)] for triple in triples])
+    def grade(self, triples: list[TextTriple], **options: Any) -> np.ndarray:
+        return np.array([self.scores[triple] for triple in triples])
+
+    def save(self, folder: Path | str) -> None:
+        raise NotImplementedError
 
 
 def write(path: Path, split: str, labels: Iterable[object]) -> None:

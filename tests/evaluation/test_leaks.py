@@ -79,12 +79,12 @@ def test_plain_sentences_are_passed_over(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("name", ["gone.tsv", "STS-B"])
-def test_what_is_not_at_hand_is_named(
+def test_what_is_not_available_is_named(
     folder: Folder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     split = "trian" if name == "STS-B" else None
-    with pytest.warns(UserWarning, match=f"card lists {name}, which is not at hand"):
+    with pytest.warns(UserWarning, match=f"card lists {name}, which is not available"):
         report = evaluate(folder, TrainingData(name=name, split=split))
     assert report.provenance.excluded == ()
 
