@@ -125,7 +125,7 @@ def focus(
     if baseline is not None:
         other = _read(baseline, triple, together, None)
         if other.words != found.words:
-            raise TertiumError("The two models cut these sentences into different words.")
+            raise TertiumError("The two models do not keep the same words of these sentences.")
         attention, unconditioned = other.attention, other.unconditioned
     count = max(1, len(found.words) // _MARKED)
     marked = found.relevance.topk(count).indices.sort().values.tolist()
