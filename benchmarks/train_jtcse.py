@@ -11,7 +11,7 @@ from train_contrastive import BATCH, LENGTH, Step, times_in_turn, training_step
 
 from tertium.functional import nt_xent
 from tertium.models import Encoder
-from tertium.models.towers import tower_encoders
+from tertium.models.surgery import tower_encoders
 from tertium.recipes.build import build_encoder, build_module
 from tertium.recipes.data import load_examples
 from tertium.recipes.files import parse_settings, read_recipe

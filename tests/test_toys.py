@@ -25,7 +25,7 @@ from tertium.heads import CONDITIONAL_HEADS, HEADS, ConditionalHead, ModelShape,
 from tertium.objectives import OBJECTIVES, Objective
 from tertium.recipes.files import read_recipe
 from tertium.recipes.train import train
-from tertium.types import Compared, Encoded, Term, Tokens, ViewPair
+from tertium.types import Encoded, HeadOutput, Term, Tokens, ViewPair
 from tertium.views import VIEWS, View, Vocabulary
 from tests.fakes import HashEncoder
 from tests.recipes.test_conditional import triple_stage
@@ -158,9 +158,9 @@ class Between(ConditionalHead):
     def sequences(self) -> tuple[tuple[int, ...], ...]:
         return ((0, 2), (1, 2))
 
-    def forward(self, sides: Sequence[Encoded]) -> Compared:
+    def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         one, two = sides
-        return Compared(self.factor * cosine_pairs(one.embedding, two.embedding))
+        return HeadOutput(self.factor * cosine_pairs(one.embedding, two.embedding))
 
 
 def test_a_conditional_head(

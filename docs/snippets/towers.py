@@ -1,5 +1,5 @@
 import tertium
-from tertium.models.towers import join_towers, tower_encoders
+from tertium.models.surgery import join_towers, tower_encoders
 
 encoder = tertium.load().with_pooling("cls", normalize=False)
 twin = join_towers(encoder, encoder.copy())

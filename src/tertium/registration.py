@@ -1,6 +1,7 @@
 """``import tertium`` is enough for sentence-transformers to load our architectures."""
 
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -12,6 +13,8 @@ __all__ = ["register_architectures"]
 
 _HOST = "sentence_transformers"
 _OURS = ("tertium.models.twin",)  # importing them registers what they hold
+# Modules that saved ``modules.json`` files name, and where their classes are now.
+_MOVED = {"tertium.inference.cross_encoder": "tertium.models.conditional"}
 
 
 def register_architectures() -> None:
@@ -28,6 +31,14 @@ def register_architectures() -> None:
 def _register() -> None:
     for name in _OURS:
         import_module(name)
+    for name, home in _MOVED.items():
+        moved = ModuleType(name, f"Now :mod:`{home}`.")
+        moved.__getattr__ = partial(_fetch, home)  # type: ignore[method-assign]
+        sys.modules.setdefault(name, moved)
+
+
+def _fetch(home: str, name: str) -> Any:
+    return getattr(import_module(home), name)
 
 
 class _Finder(MetaPathFinder):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Aggregation",
     "Branch",
-    "Compared",
     "Crossing",
     "DataKind",
     "Embedder",
@@ -27,6 +26,7 @@ __all__ = [
     "EngineName",
     "ExplanationMethod",
     "Graded",
+    "HeadOutput",
     "Hit",
     "Kind",
     "Masked",
@@ -188,7 +188,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Compared:
+class HeadOutput:
     """What a head makes of a batch of triples.
 
     Attributes:
@@ -212,7 +212,7 @@ class Graded:
         passes: how often each triple is there, one pass after the other.
     """
 
-    compared: Compared
+    compared: HeadOutput
     labels: Float[Tensor, " n"]
     groups: Int[Tensor, " n"]
     passes: int = 1
@@ -220,7 +220,7 @@ class Graded:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where and how two towers cross; see :mod:`tertium.models.cross_attention`.
+    """Where and how two towers cross; see :mod:`tertium.models.twin`.
 
     Attributes:
         count: how many layers have cross attention.

@@ -20,7 +20,7 @@ from tertium.analysis import (
 from tertium.analysis.attention import Role, token_roles
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.towers import join_towers
+from tertium.models.surgery import join_towers
 from tertium.types import Tokens
 from tests.fakes import tiny_model
 from tests.models.test_towers import loaded, other_weights

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import tertium
 from tertium.cli import app
 from tertium.data import samples
-from tertium.models.embedded import SHA256
+from tertium.models.names import SHA256
 from tests.cli.conftest import Run
 
 pytestmark = pytest.mark.integration

@@ -7,7 +7,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 import tertium
-from tertium.models.towers import join_towers
+from tertium.models.surgery import join_towers
 from tertium.records.manifest import FILE_NAME
 from tertium.types import Pooling
 from tests.cli.conftest import Run

@@ -17,7 +17,7 @@ from tertium.engines.static import distil_static
 from tertium.heads import CosineHead
 from tertium.jobs import iter_scores
 from tertium.models import ConditionalAverage, ConditionalScorer, Encoder, Ensemble, PairScorer
-from tertium.models.towers import join_towers
+from tertium.models.surgery import join_towers
 from tertium.serve.spawn import LOADER
 from tests.cli.conftest import Run
 from tests.engines.models import encoder, other

@@ -68,7 +68,7 @@ def test_something_else_begins_anew(
     np.testing.assert_array_equal(found, type(model)(model.name, model.dimension).encode(texts))
 
 
-@pytest.mark.filterwarnings("ignore::tertium.models.encoder.TruncationWarning")
+@pytest.mark.filterwarnings("ignore::tertium.models.tokens.TruncationWarning")
 @pytest.mark.parametrize("kind", ["encoder", "ensemble", "pair", "static"])
 def test_vectors_are_found_by_the_models_content_and_not_by_its_name(
     kind: str, tiny_bert: Path, tmp_path: Path

@@ -12,7 +12,7 @@ from transformers import AutoModel
 import tertium
 from tertium.heads import SiameseHead
 from tertium.models import ConditionalAverage, Encoder, Ensemble, PairScorer
-from tertium.models.towers import join_towers
+from tertium.models.surgery import join_towers
 from tertium.probe import UnusableError
 from tests.fakes import tiny_model
 from tests.models.test_conditional import GRADES, scorer_of

@@ -8,8 +8,8 @@ import pytest
 import tertium
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.models import Encoder
+from tertium.models.surgery import join_towers
 from tertium.models.tokens import TruncationWarning, UnknownTextWarning
-from tertium.models.towers import join_towers
 from tests.fakes import tiny_model
 
 PAIR = ("the cat sleeps , bx .", "a dog barks")

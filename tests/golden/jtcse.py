@@ -5,7 +5,7 @@ from torch import Tensor
 
 from tertium.functional import nt_xent
 from tertium.functional.modulus import modulus_constraint
-from tertium.models.cross_attention import cross_branches, cross_layers
+from tertium.models.twin import cross_branches, cross_layers
 from tests.golden.cases import Case
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from tertium.functional.reallocation import PADDING, augment_states, reweighting
-from tertium.heads.conditional import Regressor, SelfAugmentation
+from tertium.heads.cross import Regressor, SelfAugmentation
 from tests.golden.cases import Case
 
 

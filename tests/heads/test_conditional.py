@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from tertium.errors import TertiumError
 from tertium.functional.reallocation import PADDING
 from tertium.heads import CONDITIONAL_HEADS, ModelShape
-from tertium.heads.conditional import Regressor, SelfAugmentation
+from tertium.heads.cross import Regressor, SelfAugmentation
 from tertium.types import Encoded
 
 SHAPE = ModelShape(dimension=8, embedding=8, heads=2, depth=3)
@@ -23,7 +23,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"kind": "bi", "pooling": "condition", "subtract": "learned", "scale": "learned"},
     {"kind": "bi", "projection": "hyper", "rank": 3, "subtract": 0.5},
     {"kind": "bi", "pooling": "sentence", "subtract": 0.5},
-    {"kind": "bi", "pooling": "asked"},
+    {"kind": "bi", "pooling": "condition_tokens"},
     {"kind": "tri"},
     {"kind": "tri", "combine": "concat"},
 ]
@@ -150,7 +150,7 @@ def test_missing_parts_are_named() -> None:
         built({"kind": "seaver"})([replace(bare, segments=SEGMENTS)])
 
 
-@pytest.mark.parametrize(("pooling", "segment"), [("sentence", 0), ("asked", 1)])
+@pytest.mark.parametrize(("pooling", "segment"), [("sentence", 0), ("condition_tokens", 1)])
 def test_tokens_of_one_segment_make_the_vector(pooling: str, segment: int) -> None:
     head = built({"kind": "bi", "pooling": pooling})
     one, two = side(1), side(2)
@@ -164,5 +164,7 @@ def test_tokens_of_one_segment_make_the_vector(pooling: str, segment: int) -> No
 def test_without_a_condition_the_sentence_is_asked() -> None:
     alone = torch.where(SEGMENTS == 1, PADDING, SEGMENTS)
     sides = [replace(side(at), segments=alone) for at in (1, 2)]
-    found = [built({"kind": "bi", "pooling": p})(sides).score for p in ("sentence", "asked")]
+    found = [
+        built({"kind": "bi", "pooling": p})(sides).score for p in ("sentence", "condition_tokens")
+    ]
     assert_close(found[0], found[1])

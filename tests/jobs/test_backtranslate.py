@@ -51,7 +51,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-@pytest.mark.filterwarnings("ignore::tertium.models.encoder.TruncationWarning")
+@pytest.mark.filterwarnings("ignore::tertium.models.tokens.TruncationWarning")
 class TestRoundTrip:
     def test_line_by_line_there_and_back(self, models: Path, texts: Path, tmp_path: Path) -> None:
         trip = round_trip(texts, tmp_path / "out", "de", **options(models))

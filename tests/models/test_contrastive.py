@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 import tertium
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Encoder
-from tertium.models.language_head import language_head
+from tertium.models.surgery import language_head
 from tertium.types import Pooling
 from tests.contrastive_folders import mlp, read, trained_folder, write_weights
 

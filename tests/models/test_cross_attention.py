@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from transformers import AutoModel, DistilBertConfig, DistilBertModel, PreTrainedModel
 
 from tertium.errors import TertiumError
-from tertium.models.cross_attention import cross_branches, cross_layers
+from tertium.models.twin import cross_branches, cross_layers
 from tertium.types import Branch
 from tests.fakes import tiny_model
 

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 import tertium
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.depth import keep_layers, spread
+from tertium.models.surgery import keep_layers, spread
 from tertium.types import Tokens
 
 TEXTS = ["the cat sleeps .", "a dog barks"]

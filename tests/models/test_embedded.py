@@ -11,7 +11,7 @@ import tertium
 from tertium.errors import ModelNotFoundError, TertiumError
 from tertium.files import sha256
 from tertium.models import embedded
-from tertium.models.embedded import FILES, PACKAGE, SHA256, default_folder, differing_files
+from tertium.models.names import FILES, PACKAGE, SHA256, default_folder, differing_files
 
 DIGESTS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a.json", "part/b.json")}
 

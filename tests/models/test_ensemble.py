@@ -14,8 +14,8 @@ from tertium.errors import TertiumError
 from tertium.models import Encoder, Ensemble
 from tertium.models.loading import combine
 from tertium.models.mixture import member_weights
+from tertium.models.surgery import join_towers
 from tertium.models.tokens import TokenizationStats, TruncationWarning
-from tertium.models.towers import join_towers
 from tertium.records.manifest import FILE_NAME, TrainingData
 from tests.fakes import tiny_model
 

@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, Distil
 import tertium
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.language_head import language_head
+from tertium.models.surgery import language_head
 from tertium.types import Pooling
 
 TEXTS = ["the cat sleeps .", "a dog", "x y z , the cat"]

@@ -5,7 +5,7 @@ import pytest
 
 import tertium
 from tertium.errors import TertiumError
-from tertium.models.published import PUBLISHED, published_pooling
+from tertium.models.checkpoints import PUBLISHED, published_pooling
 from tertium.types import Pooling
 from tests.contrastive_folders import hub_folder, trained_folder, write_weights
 

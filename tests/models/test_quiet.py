@@ -1,7 +1,7 @@
 import pytest
 from transformers.utils import logging
 
-from tertium.models.quiet import quiet
+from tertium.models.checkpoints import quiet
 
 
 def test_settings_come_back_even_after_an_error() -> None:

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 import tertium
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.towers import join_towers, tower_encoders
+from tertium.models.surgery import join_towers, tower_encoders
 from tertium.records.manifest import read_manifest
 from tertium.types import Kind, Pooling, Tokens
 from tests.fakes import tiny_model

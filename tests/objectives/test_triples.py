@@ -10,7 +10,7 @@ from tertium.errors import TertiumError
 from tertium.objectives import Consistency, CoSent
 from tertium.objectives.regression import MSE, SmoothK2
 from tertium.objectives.triples import Quadruplet, cosent, ordered_pairs, quadruplet
-from tertium.types import Compared, Encoded, Graded, ViewPair
+from tertium.types import Encoded, Graded, HeadOutput, ViewPair
 
 LABELS = torch.tensor([1.0, 0.25, 0.5, 0.5, 0.75, 0.0])
 GROUPS = torch.tensor([0, 0, 1, 1, 2, 2])
@@ -18,7 +18,7 @@ GROUPS = torch.tensor([0, 0, 1, 1, 2, 2])
 
 def graded(cosine: torch.Tensor | None, labels: torch.Tensor = LABELS) -> Graded:
     score = torch.zeros(len(labels)) if cosine is None else cosine
-    return Graded(Compared(score, cosine), labels, GROUPS[: len(labels)])
+    return Graded(HeadOutput(score, cosine), labels, GROUPS[: len(labels)])
 
 
 @given(seed=st.integers(0, 999), margin=st.floats(0.1, 2))
@@ -65,7 +65,7 @@ def test_it_needs_vectors_conditions_and_a_margin() -> None:
 
 def test_regression_compares_scores_that_are_there() -> None:
     scores = torch.tensor([0.5, 0.25, 1.5, 0.5, 0.0, 0.0])
-    given = Graded(Compared(scores), LABELS, GROUPS)
+    given = Graded(HeadOutput(scores), LABELS, GROUPS)
     head = torch.nn.Identity()
     found = MSE(head=head, low=0.0, high=1.0, clip="none").terms_from_scores(given)["mse"].value
     assert_close(found, (scores - LABELS).square())
@@ -112,7 +112,7 @@ def test_gradients_of_cosent() -> None:
 
 def test_equal_labels_cost_nothing_and_pass_no_gradient() -> None:
     scores = torch.tensor([0.3, 0.1], requires_grad=True)
-    graded = Graded(Compared(scores), torch.ones(2), torch.zeros(2).long())
+    graded = Graded(HeadOutput(scores), torch.ones(2), torch.zeros(2).long())
     value = CoSent().terms_from_scores(graded)["cosent"].value
     assert value.tolist() == [0.0]
     value.sum().backward()
@@ -130,7 +130,7 @@ def test_a_temperature_of_zero_is_refused() -> None:
 def read_twice(scores: list[float], passes: int = 2) -> Graded:
     rows = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
     zeros = torch.zeros(len(scores))
-    return Graded(Compared(rows), zeros, zeros.long(), passes)
+    return Graded(HeadOutput(rows), zeros, zeros.long(), passes)
 
 
 def test_the_squared_distance_of_both_passes() -> None:
@@ -143,7 +143,7 @@ def test_gradients_of_consistency() -> None:
         zeros = torch.zeros(len(scores))
         return (
             Consistency()
-            .terms_from_scores(Graded(Compared(scores), zeros, zeros.long(), 2))["consistency"]
+            .terms_from_scores(Graded(HeadOutput(scores), zeros, zeros.long(), 2))["consistency"]
             .value
         )
 

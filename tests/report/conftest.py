@@ -8,7 +8,7 @@ from tertium.engines.static import distil_static
 from tertium.heads import CONDITIONAL_HEADS, CosineHead
 from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer
 from tertium.models.conditional import model_shape
-from tertium.models.towers import join_towers
+from tertium.models.surgery import join_towers
 from tertium.types import Pooling
 from tests.models.test_towers import loaded, other_weights
 from tests.recipes.toys import toy_pairs, toy_triples

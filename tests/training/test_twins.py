@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from tertium.errors import TertiumError
-from tertium.models.towers import join_towers, tower_encoders
+from tertium.models.surgery import join_towers, tower_encoders
 from tertium.models.twin import TwinModel
 from tertium.objectives import CrossTowerContrast, ModulusConstraint, TowerContrast
 from tertium.training import Schedule, train_stage

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 import tertium
 from tertium.heads import Projection, SiameseHead
 from tertium.models import Encoder
-from tertium.models.language_head import language_head
+from tertium.models.surgery import language_head
 from tertium.objectives import (
     CrossTowerContrast,
     InfoNCE,

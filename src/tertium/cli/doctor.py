@@ -69,7 +69,7 @@ def _extra(packages: tuple[str, ...]) -> str:
 
 def _model() -> dict[str, str]:
     from tertium.errors import TertiumError
-    from tertium.models.embedded import SHA256, default_folder
+    from tertium.models.names import SHA256, default_folder
 
     try:
         return {"default": str(default_folder()), "sha256": f"{SHA256} (checked)"}

@@ -31,7 +31,7 @@ def load(
             path separator, or that exists) in the layout of tertium, sentence-transformers or
             transformers, or a hub id.
         pooling: use this pooling instead of the saved one; without either, published models
-            (``tertium.models.published``) have that of their papers.
+            (``tertium.models.checkpoints``) have that of their papers.
         device: torch device (default: the best there is).
         max_length: read at most this many tokens of a text.
         revision: branch, tag or commit of a hub model.

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 
-from tertium.heads.joint import (
+from tertium.heads.bi import BiHead, TriHead
+from tertium.heads.cross import (
     ConditionalHead,
     CrossHead,
     ModelShape,
     RandAugHead,
     SeaverHead,
 )
-from tertium.heads.pair import CosineHead, PairHead, SiameseHead
-from tertium.heads.projection import Projection
-from tertium.heads.separate import BiHead, TriHead
+from tertium.heads.pair import CosineHead, PairHead, Projection, SiameseHead
 
 __all__ = [
     "CONDITIONAL_HEADS",

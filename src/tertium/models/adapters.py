@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from tertium.errors import TertiumError
+from tertium.models.checkpoints import read_tensors
 from tertium.models.encoder import Encoder
-from tertium.models.weights import read_tensors
 from tertium.records.manifest import FILE_NAME, Manifest
 from tertium.types import Pooling
 

@@ -135,7 +135,8 @@ class Model(ABC):
         A model that is not made of encoders is told by its name, unless it says more itself.
         """
         if not self.members:
-            return digest({"name": self.name, "pooling": self.pooling})
+            width = getattr(self, "dimension", None)
+            return digest({"name": self.name, "pooling": self.pooling, "dimension": width})
         members = [[repr(each.weight), each.model.fingerprint] for each in self.members]
         return digest({"kind": self.kind, "members": members})
 

@@ -1,6 +1,8 @@
-"""A conditional scorer: how alike are two sentences in a given respect, on the scale of labels."""
+"""A conditional scorer: how alike two sentences are in a given respect, on the scale of labels."""
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
-from torch import Tensor
+from sentence_transformers.base.modules import InputModule
+from torch import Tensor, nn
 
 from tertium.data.labels import OrderedLabels, read_labels
 from tertium.errors import TertiumError
@@ -16,12 +19,10 @@ from tertium.files import atomic_folder
 from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape
 from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
 from tertium.models.base import Part, TripleScorer, digest
-from tertium.models.cross_encoder import write_cross_encoder
 from tertium.models.encoder import Encoder, evaluating
 from tertium.models.fingerprint import weights_digest
 from tertium.models.tokens import TokenizationStats, lean_batches
-from tertium.models.triple_encoder import ConditionalModel
-from tertium.models.triples import JoinedIds
+from tertium.models.triples import JoinedIds, TripleTokenizer
 from tertium.progress import bar
 from tertium.records.manifest import (
     FILE_NAME,
@@ -30,9 +31,75 @@ from tertium.records.manifest import (
     read_manifest,
     write_manifest,
 )
-from tertium.types import Kind, Pooling, TextTriple
+from tertium.types import HeadOutput, Kind, Pooling, TextTriple
 
-__all__ = ["ConditionalScorer", "model_shape"]
+__all__ = [
+    "ConditionalModel",
+    "ConditionalScorer",
+    "TripleModule",
+    "model_shape",
+    "write_cross_encoder",
+]
+
+
+class ConditionalModel(nn.Module):
+    """Triples to similarities, with gradients if they are enabled.
+
+    All sequences of a batch go through the backbone in one pass, and only the layers that the head
+    looks at show their attention.
+
+    Args:
+        encoder: backbone, tokenizer and pooling.
+        head: which sequences to make of a triple, and what to make of them.
+    """
+
+    def __init__(self, encoder: Encoder, head: ConditionalHead) -> None:
+        super().__init__()
+        limit = encoder.max_length
+        if head.width is not None and head.width > limit:
+            raise TertiumError(
+                f"This head reads {head.width} tokens, and the model {limit}: set its length to at "
+                f"most {limit}."
+            )
+        self.encoder = encoder
+        self.backbone = encoder.model
+        self.head = head
+        self.tokenizer = TripleTokenizer(encoder.tokenizer, max_length=head.width or limit)
+        self.train(encoder.model.training)
+
+    def sequences(self, triples: Sequence[TextTriple]) -> list[tuple[JoinedIds, ...]]:
+        """Token ids of every triple's sequences; each distinct text is tokenised once."""
+        stripped = [tuple(text.strip() for text in triple) for triple in triples]
+        ids = self.tokenizer.tokenize(text for triple in stripped for text in triple)
+        return [
+            tuple(self._sequence(members, [ids[t] for t in triple]) for members in self._members)
+            for triple in stripped
+        ]
+
+    def features(self, rows: Sequence[tuple[JoinedIds, ...]]) -> dict[str, Tensor]:
+        """A batch as tensors: all first sequences, then all second ones, padded together."""
+        merged = [row[at] for at in range(len(self._members)) for row in rows]
+        return self.tokenizer.batch(merged, width=self.head.width)
+
+    def forward(self, features: dict[str, Tensor]) -> HeadOutput:
+        """Similarities of a batch that :meth:`features` made."""
+        device = self.encoder.device
+        segments = features["segments"].to(device)
+        inputs = {key: features[key].to(device) for key in ("input_ids", "attention_mask")}
+        encoded = self.encoder.forward(inputs, attention_layers=self.head.attention_layers)
+        encoded = replace(encoded, segments=segments)
+        compared: HeadOutput = self.head(encoded.split(len(self._members)))
+        return compared
+
+    @property
+    def _members(self) -> tuple[tuple[int, ...], ...]:
+        return self.head.sequences
+
+    def _sequence(self, members: tuple[int, ...], ids: list[list[int]]) -> JoinedIds:
+        sentences = [ids[at] for at in members if at < 2] or [ids[2]]
+        with_condition = len(members) > 1 and 2 in members
+        return self.tokenizer.join(sentences, ids[2] if with_condition else None)
+
 
 _ENCODER = "encoder"
 _TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a processor's caches
@@ -240,3 +307,58 @@ def _checked(manifest: Manifest | None, folder: Path) -> Manifest:
 def _check_pooling(asked: Pooling | None) -> None:
     if asked is not None:
         raise TertiumError("A conditional model keeps the pooling it was trained with.")
+
+
+class TripleModule(InputModule):
+    """The one module of such a ``CrossEncoder``: triples to scores on the label scale.
+
+    sentence-transformers asks for ``trust_remote_code=True`` to import any class that is not its
+    own; the code is that of the installed tertium, none comes with the folder.
+    """
+
+    def __init__(self, scorer: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.scorer = scorer
+        self.model = scorer.model
+        self.tokenizer = scorer.encoder.tokenizer
+
+    @classmethod
+    def load(cls, model_name_or_path: str, **options: Any) -> "TripleModule":  # type: ignore[override]
+        """Load a folder that a conditional scorer was saved to."""
+        return cls(ConditionalScorer.load(Path(model_name_or_path)))
+
+    def preprocess(  # type: ignore[override]
+        self, inputs: Sequence[TextTriple], **options: Any
+    ) -> dict[str, Tensor]:
+        """Token ids, masks and segments of a batch."""
+        features: dict[str, Tensor] = self.model.features(self.model.sequences(inputs))
+        return features
+
+    def forward(self, features: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """Add ``scores``, one column."""
+        low, high = self.scorer.scale
+        scores = low + (high - low) * self.model(features).score
+        return {**features, "scores": scores.clamp(low, high)[:, None]}
+
+    def save(self, output_path: str, *args: Any, **options: Any) -> None:
+        """As the scorer saves itself."""
+        self.scorer.save(output_path)
+
+
+def write_cross_encoder(folder: Path) -> None:
+    """Write the two files by which ``CrossEncoder`` finds its module."""
+    module = {
+        "idx": 0,
+        "name": "0",
+        "path": "",
+        "type": f"{TripleModule.__module__}.{TripleModule.__name__}",
+    }
+    settings: dict[str, Any] = {
+        "model_type": "CrossEncoder",
+        "activation_fn": "torch.nn.modules.linear.Identity",
+        "prompts": {},
+        "default_prompt_name": None,
+    }
+    (folder / "modules.json").write_text(json.dumps([module], indent=2), encoding="utf-8")
+    name = "config_sentence_transformers.json"
+    (folder / name).write_text(json.dumps(settings, indent=2), encoding="utf-8")

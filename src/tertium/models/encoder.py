@@ -20,7 +20,13 @@ from tertium.functional.pooling import LAYER_MIXES
 from tertium.models.attention import attention_maps, capture_attention
 from tertium.models.base import Embedder, EncodeOptions, Part, digest
 from tertium.models.bfloat16 import check_bfloat16
-from tertium.models.contrastive import default_pooling
+from tertium.models.checkpoints import (
+    check_layout,
+    check_purpose,
+    default_pooling,
+    quiet,
+    read_options,
+)
 from tertium.models.fingerprint import (
     HashCache,
     backbone_config,
@@ -28,9 +34,7 @@ from tertium.models.fingerprint import (
     tokenizer_content,
     weights_digest,
 )
-from tertium.models.layout import check_layout, check_purpose
 from tertium.models.pooling import infer_pooling, pooling_modules
-from tertium.models.quiet import quiet
 from tertium.models.tokens import (
     TokenizationStats,
     beginning,
@@ -42,7 +46,6 @@ from tertium.models.tokens import (
     valid_text,
 )
 from tertium.models.twin import TwinModel
-from tertium.models.weights import read_options
 from tertium.progress import bar
 from tertium.records.manifest import (
     FILE_NAME,

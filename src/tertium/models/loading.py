@@ -14,7 +14,7 @@ from tertium.models.mixture import ConditionalAverage, Ensemble, member_weights
 from tertium.models.names import resolve, resolve_base
 from tertium.models.pair import PairScorer
 from tertium.models.static import StaticEncoder, is_static
-from tertium.models.towers import tower_encoders
+from tertium.models.surgery import tower_encoders
 from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, read_members
 from tertium.types import Kind, Pooling
 
@@ -58,7 +58,7 @@ def load(
             path separator, or that exists) in the layout of tertium, sentence-transformers or
             transformers, or a hub id.
         pooling: use this pooling instead of the saved one; without either, published models
-            (``tertium.models.published``) have that of their papers.
+            (``tertium.models.checkpoints``) have that of their papers.
         device: torch device (default: the best there is).
         max_length: read at most this many tokens of a text.
         revision: branch, tag or commit of a hub model.

@@ -13,10 +13,7 @@ from transformers import AutoModel
 
 from tertium.errors import TertiumWarning
 from tertium.functional.pooling import LAYER_MIXES
-from tertium.models.contrastive import trained_mlp
-from tertium.models.published import published_pooling
-from tertium.models.quiet import quiet
-from tertium.models.weights import read_options
+from tertium.models.checkpoints import published_pooling, quiet, read_options, trained_mlp
 from tertium.types import Pooling
 
 __all__ = ["infer_pooling", "pooling_modules"]

@@ -16,9 +16,9 @@ from transformers import PreTrainedTokenizerBase
 
 from tertium.errors import TertiumError
 from tertium.models.base import Part
+from tertium.models.checkpoints import quiet
 from tertium.models.encoder import Encoder
 from tertium.models.fingerprint import tokenizer_content, weights_digest
-from tertium.models.quiet import quiet
 from tertium.models.tokens import TokenizationStats, valid_text
 from tertium.progress import bar
 from tertium.records.manifest import Manifest, TrainingData, read_manifest

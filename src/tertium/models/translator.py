@@ -12,9 +12,8 @@ from sentence_transformers.util import get_device_name
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tertium.errors import TertiumError, require
-from tertium.models.quiet import quiet
+from tertium.models.checkpoints import quiet, read_options
 from tertium.models.tokens import TokenizationStats, token_budget_batches
-from tertium.models.weights import read_options
 
 __all__ = ["Translator"]
 

@@ -1,14 +1,26 @@
-"""Two towers in one model: JTCSE's encoder, as an architecture that transformers can load."""
+"""JTCSE's two towers in one model that transformers can load, and their cross attention."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from tertium.errors import TertiumError
+from tertium.types import Branch
 
-__all__ = ["TwinConfig", "TwinModel", "twin_of"]
+__all__ = [
+    "TwinConfig",
+    "TwinModel",
+    "cross_branches",
+    "cross_layer",
+    "cross_layers",
+    "encoder_layers",
+    "twin_of",
+]
 
 # What others read from a backbone's configuration; both towers have the same.
 _SHARED = (
@@ -108,3 +120,116 @@ def twin_of(first: PreTrainedModel, second: PreTrainedModel) -> TwinModel:
 
 AutoConfig.register(TwinConfig.model_type, TwinConfig)
 AutoModel.register(TwinConfig, TwinModel)
+
+
+def cross_layers(depth: int, count: int) -> range:
+    """Layers with cross attention, counted from 1: those that ``depth / count`` divides.
+
+    JTCSE, Eq. 7; their number must divide the depth, and 0 means none.
+    """
+    if count < 0 or (count and depth % count):
+        fitting = [n for n in range(1, depth + 1) if depth % n == 0]
+        raise TertiumError(
+            f"{count} cross-attention layers do not fit {depth} layers; choose 0 or one of "
+            f"{', '.join(map(str, fitting))}."
+        )
+    step = depth // count if count else depth + 1
+    return range(step, depth + 1, step)
+
+
+def cross_branches(
+    first: PreTrainedModel,
+    second: PreTrainedModel,
+    states: tuple[Sequence[Tensor], Sequence[Tensor]],
+    mask: Int[Tensor, "n t"],
+    *,
+    layers: Sequence[int],
+    branch: Branch = "stream",
+    cls_only: bool = False,
+) -> tuple[Float[Tensor, "n rows d"], Float[Tensor, "n rows d"]]:
+    """Both towers' branch outputs at the last cross-attention layer; the main streams stay alone.
+
+    Args:
+        first: a BERT- or RoBERTa-like backbone.
+        second: another one of the same shape.
+        states: all hidden states of both main streams, the embedding output first.
+        mask: 1 for real tokens.
+        layers: layers with cross attention, counted from 1, ascending.
+        branch: ``side`` starts each such layer from the main streams, so that only the last one
+            matters; ``stream`` carries the branch on through the ordinary layers to the next one.
+        cls_only: compute the last layer for the first token alone, the only row JTCSE looks at.
+    """
+    own, other = encoder_layers(first), encoder_layers(second)
+    if len(own) != len(other) or first.config.hidden_size != second.config.hidden_size:
+        raise TertiumError(
+            "Two towers need the same depth and width: "
+            f"{len(own)} and {len(other)} layers of {first.config.hidden_size} and "
+            f"{second.config.hidden_size}."
+        )
+    allowed = mask.bool()[:, None, None, :]
+    start = (layers[-1] if branch == "side" else layers[0]) - 1
+    one, two = states[0][start], states[1][start]
+    for layer in range(start, layers[-1]):
+        rows = 1 if cls_only and layer + 1 == layers[-1] else None
+        if layer + 1 in layers:
+            one, two = (
+                cross_layer(own[layer], other[layer], one, two, allowed, rows=rows),
+                cross_layer(other[layer], own[layer], two, one, allowed, rows=rows),
+            )
+        else:
+            one = cross_layer(own[layer], own[layer], one, one, allowed)
+            two = cross_layer(other[layer], other[layer], two, two, allowed)
+    return one, two
+
+
+def cross_layer(
+    own: Any,
+    other: Any,
+    states: Float[Tensor, "n t d"],
+    other_states: Float[Tensor, "n t d"],
+    allowed: Tensor,
+    *,
+    rows: int | None = None,
+) -> Float[Tensor, "n rows d"]:
+    """One encoder layer whose values come from another layer: JTCSE, Eq. 8 to 10.
+
+    With a layer and its states as ``other`` too this is the ordinary layer. No new weights.
+
+    Args:
+        own: the layer whose queries, keys, projections and feed-forward part are used.
+        other: the layer that computes the values.
+        states: input of ``own``.
+        other_states: input of ``other``.
+        allowed: which keys may be attended to, broadcast over heads and queries.
+        rows: only so many first tokens are asked for; None for all.
+    """
+    attention = own.attention.self
+    heads = attention.num_attention_heads
+
+    def split(tensor: Tensor) -> Tensor:
+        return tensor.view(*tensor.shape[:2], heads, -1).transpose(1, 2)
+
+    asked = states[:, :rows]
+    context = scaled_dot_product_attention(
+        split(attention.query(asked)),
+        split(attention.key(states)),
+        split(other.attention.self.value(other_states)),
+        attn_mask=allowed,
+        dropout_p=attention.dropout.p if own.training else 0.0,
+    )
+    joined = context.transpose(1, 2).reshape(asked.shape)
+    attended = own.attention.output(joined, asked)
+    output: Tensor = own.output(own.intermediate(attended), attended)
+    return output
+
+
+def encoder_layers(backbone: PreTrainedModel) -> Any:
+    """The layers of a BERT- or RoBERTa-like backbone; others are refused."""
+    layers = getattr(getattr(backbone, "encoder", None), "layer", None)
+    parts = ("attention", "intermediate", "output")
+    if layers is None or not all(hasattr(layers[0], part) for part in parts):
+        raise TertiumError(
+            f"{type(backbone).__name__} has no layers like BERT's: this works with BERT- and "
+            "RoBERTa-like backbones."
+        )
+    return layers

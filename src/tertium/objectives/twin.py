@@ -59,7 +59,7 @@ class CrossTowerContrast(_TwinObjective, Tempered):
         cross_layers: how many layers have cross attention; they are spread evenly, so that the
             number divides the depth. 0 for none, as in TNCSE.
         branch: how the crossed states go from one such layer to the next, see
-            :func:`tertium.models.cross_attention.cross_branches`.
+            :func:`tertium.models.twin.cross_branches`.
     """
 
     in_batch: ClassVar[bool] = True

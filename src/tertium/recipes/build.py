@@ -5,14 +5,17 @@ from functools import partial
 
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.heads import PairHead, Projection
-from tertium.heads.projection import WidthProjection
+from tertium.heads.pair import WidthProjection
 from tertium.models import Encoder, Ensemble, load
-from tertium.models.conditional import model_shape
-from tertium.models.dense import append_linear
-from tertium.models.depth import keep_layers, spread
-from tertium.models.language_head import language_head
-from tertium.models.towers import join_towers, tower_encoders
-from tertium.models.triple_encoder import ConditionalModel
+from tertium.models.conditional import ConditionalModel, model_shape
+from tertium.models.surgery import (
+    append_linear,
+    join_towers,
+    keep_layers,
+    language_head,
+    spread,
+    tower_encoders,
+)
 from tertium.models.twin import TwinModel
 from tertium.objectives import Objective
 from tertium.recipes.data import StageData

@@ -19,7 +19,7 @@ from tertium.analysis import (
 from tertium.errors import TertiumError
 from tertium.explain import Focus, focus
 from tertium.models import Encoder, Model
-from tertium.models.towers import tower_encoders
+from tertium.models.surgery import tower_encoders
 from tertium.report.data import GradedSet
 from tertium.report.page import LeftOut
 from tertium.training.vocabulary import read_vocabulary

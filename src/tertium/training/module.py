@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from tertium.errors import TertiumError
 from tertium.heads import ConditionalHead, PairHead, Projection
 from tertium.models import Encoder
-from tertium.models.triple_encoder import ConditionalModel
+from tertium.models.conditional import ConditionalModel
 from tertium.models.twin import TwinModel
 from tertium.objectives import Objective
 from tertium.objectives.base import reduce_terms
@@ -19,7 +19,7 @@ from tertium.training.examples import Collator, TripleCollator
 from tertium.training.negatives import MomentumQueue, gather_views
 from tertium.training.passes import encode_tokens, encode_towers
 from tertium.training.vocabulary import read_vocabulary
-from tertium.types import Compared, Encoded, Graded, Masked, Tokens, ViewPair
+from tertium.types import Encoded, Graded, HeadOutput, Masked, Tokens, ViewPair
 from tertium.views import View
 from tertium.views.base import Attend
 from tertium.views.noise import mask_tokens
@@ -279,7 +279,7 @@ class ConditionalModule(TrainingModule):
         cosines = [compared.cosine for compared in seen if compared.cosine is not None]
         apart = int(groups.max()) + 1
         return Graded(
-            Compared(
+            HeadOutput(
                 torch.cat([compared.score for compared in seen]),
                 torch.cat(cosines) if cosines else None,
             ),

@@ -8,9 +8,8 @@ from torch import Tensor, distributed
 from torch.nn.functional import pad
 
 from tertium.models import Encoder
-from tertium.models.cross_attention import cross_branches, cross_layers
 from tertium.models.tokens import token_budget_batches
-from tertium.models.twin import TwinModel
+from tertium.models.twin import TwinModel, cross_branches, cross_layers
 from tertium.types import Crossing, Encoded, Tokens, Towers
 
 __all__ = ["encode_tokens", "encode_towers", "length_groups", "toss"]

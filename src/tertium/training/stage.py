@@ -22,7 +22,7 @@ from transformers.trainer_callback import (
 )
 
 from tertium.models.bfloat16 import check_bfloat16
-from tertium.models.quiet import quiet
+from tertium.models.checkpoints import quiet
 from tertium.progress import bar
 from tertium.training.examples import EpochBatches, Examples
 from tertium.training.health import Measurement, check_health

@@ -12,17 +12,134 @@ from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
 from tertium.errors import TertiumError
-from tertium.functional.reallocation import PADDING, displaced_condition
-from tertium.heads.conditional import (
-    Gradient,
-    Learnable,
-    Positions,
-    Regressor,
-    SelfAugmentation,
+from tertium.functional.pooling import masked_mean
+from tertium.functional.reallocation import (
+    PADDING,
+    augment_states,
+    displaced_condition,
+    reweighting,
 )
-from tertium.types import Compared, Encoded
+from tertium.types import Encoded, HeadOutput
 
-__all__ = ["ConditionalHead", "CrossHead", "ModelShape", "RandAugHead", "SeaverHead"]
+__all__ = [
+    "ConditionalHead",
+    "CrossHead",
+    "Gradient",
+    "Learnable",
+    "ModelShape",
+    "Positions",
+    "RandAugHead",
+    "Regressor",
+    "SeaverHead",
+    "SelfAugmentation",
+]
+
+Learnable = float | Literal["learned"]
+Gradient = Literal["states", "states_and_weights"]
+Positions = Literal["flatten", "mean", "cls"]
+
+
+class SelfAugmentation(nn.Module):
+    """States reweighted by attention across sentence and condition, added to the states.
+
+    ``AO = Linear([W_1·O, …, W_h·O]) + alpha·O``: SEAVER, Eq. 2 to 6.
+
+    Args:
+        dimension: width of a state.
+        heads: attention heads of the layer.
+        alpha: weight of the states themselves, or ``learned``, which starts from 1.
+        temperature: inside the softmax of the weights; ``learned`` starts from 1 and stays
+            positive.
+        gradient: let gradients reach the attention through the weights; the authors' code does not.
+    """
+
+    def __init__(
+        self,
+        *,
+        dimension: int,
+        heads: int,
+        alpha: Learnable = 1.0,
+        temperature: Learnable = 1.0,
+        gradient: Gradient = "states",
+    ) -> None:
+        super().__init__()
+        if temperature != "learned" and not temperature > 0:
+            raise TertiumError(f"temperature must be positive, got {temperature}.")
+        self.compressor = nn.Linear(heads * dimension, dimension)
+        self.alpha = nn.Parameter(torch.tensor(1.0)) if alpha == "learned" else alpha
+        learned = temperature == "learned"
+        self.log_temperature = nn.Parameter(torch.tensor(0.0)) if learned else None
+        self.fixed_temperature = 1.0 if temperature == "learned" else temperature
+        self.gradient = gradient
+
+    def forward(
+        self,
+        states: Float[Tensor, "n t d"],
+        attention: Float[Tensor, "n h t t"],
+        segments: Int[Tensor, "n t"],
+    ) -> Float[Tensor, "n t d"]:
+        """The augmented states."""
+        if self.gradient == "states":
+            attention = attention.detach()
+        weights = reweighting(attention, segments, temperature=self.temperature)
+        augmented: Tensor = self.compressor(augment_states(states, weights)) + self.alpha * states
+        return augmented
+
+    @property
+    def temperature(self) -> float | Float[Tensor, ""]:
+        """What divides the products inside the softmax."""
+        if self.log_temperature is None:
+            return self.fixed_temperature
+        return self.log_temperature.exp()
+
+
+class Regressor(nn.Module):
+    """Dropout, a linear map with the model's activation, and a linear map to one score.
+
+    Args:
+        dimension: width of a state.
+        pooling: ``flatten`` takes all positions of a fixed length, padding included, as the paper
+            does; ``mean`` and ``cls`` take any length.
+        length: positions, for ``flatten``.
+        dropout: before the first map.
+        activation: after it.
+    """
+
+    def __init__(
+        self,
+        *,
+        dimension: int,
+        pooling: Positions = "flatten",
+        length: int = 128,
+        dropout: float = 0.1,
+        activation: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.length = length
+        self.dropout = nn.Dropout(dropout)
+        self.transform = nn.Linear(dimension, dimension)
+        self.activation = activation or nn.GELU()
+        self.classifier = nn.Linear(dimension * (length if pooling == "flatten" else 1), 1)
+
+    def forward(
+        self, states: Float[Tensor, "n t d"], segments: Int[Tensor, "n t"]
+    ) -> Float[Tensor, "n 1"]:
+        """One score per row."""
+        if self.pooling == "flatten" and states.shape[1] != self.length:
+            raise TertiumError(
+                f"This regressor reads exactly {self.length} positions, got {states.shape[1]}."
+            )
+        changed = self.activation(self.transform(self.dropout(states)))
+        if self.pooling == "flatten":
+            pooled = changed.flatten(1)
+        elif self.pooling == "mean":
+            pooled = masked_mean(changed, (segments != PADDING).to(torch.long))
+        else:
+            pooled = changed[:, 0]
+        score: Tensor = self.classifier(pooled)
+        return score
+
 
 Layers = Literal["last", "mix"]
 _GOLDEN = 0.6180339887498949
@@ -82,7 +199,7 @@ class ConditionalHead(nn.Module, ABC):
         return ()
 
     @abstractmethod
-    def forward(self, sides: Sequence[Encoded]) -> Compared:
+    def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """The similarity, from one encoded batch per sequence."""
 
     @contextlib.contextmanager
@@ -128,10 +245,10 @@ class CrossHead(ConditionalHead):
         """One: both sentences and the condition."""
         return ((0, 1, 2),)
 
-    def forward(self, sides: Sequence[Encoded]) -> Compared:
+    def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """The regressor's score."""
         (side,) = sides
-        return Compared(self.regressor(side.tokens, segments_of(side)).squeeze(1))
+        return HeadOutput(self.regressor(side.tokens, segments_of(side)).squeeze(1))
 
 
 class SeaverHead(ConditionalHead):
@@ -202,12 +319,12 @@ class SeaverHead(ConditionalHead):
         """The last layer, or all of them."""
         return (-1,) if self.mix is None else tuple(range(len(self.mix)))
 
-    def forward(self, sides: Sequence[Encoded]) -> Compared:
+    def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """The regressor's score of the augmented states."""
         (side,) = sides
         segments = segments_of(side)
         augmented = self.augmentation(side.tokens, self.attention(side), self.pieces(segments))
-        return Compared(self.regressor(augmented, segments).squeeze(1))
+        return HeadOutput(self.regressor(augmented, segments).squeeze(1))
 
     def attention(self, side: Encoded) -> Float[Tensor, "n h t t"]:
         """The attention that is reallocated: of one layer, or mixed with weights that sum to 1."""

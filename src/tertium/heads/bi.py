@@ -11,14 +11,13 @@ from tertium.errors import TertiumError
 from tertium.functional import cosine_pairs
 from tertium.functional.pooling import masked_mean
 from tertium.functional.reallocation import condition_weights
-from tertium.heads.conditional import Learnable
-from tertium.heads.joint import ConditionalHead, ModelShape, seeded, segments_of
-from tertium.types import Compared, Encoded
+from tertium.heads.cross import ConditionalHead, Learnable, ModelShape, seeded, segments_of
+from tertium.types import Encoded, HeadOutput
 
 __all__ = ["BiHead", "TriHead"]
 
 Scale = Literal["plain", "learned"]
-Reading = Literal["encoder", "sentence", "asked", "condition"]
+VectorPooling = Literal["encoder", "sentence", "condition_tokens", "condition", "asked"]
 _SPECIAL = 2  # tokens of an empty text: the first one and the separator
 
 
@@ -37,12 +36,12 @@ class _VectorHead(ConditionalHead):
         self.slope = nn.Parameter(torch.tensor(1.0)) if learned else None
         self.offset = nn.Parameter(torch.tensor(0.0)) if learned else None
 
-    def compare(self, u: Float[Tensor, "n d"], v: Float[Tensor, "n d"]) -> Compared:
+    def compare(self, u: Float[Tensor, "n d"], v: Float[Tensor, "n d"]) -> HeadOutput:
         """Cosine and score."""
         cosine = cosine_pairs(u, v)
         if self.slope is None or self.offset is None:
-            return Compared(cosine, cosine)
-        return Compared(self.slope * cosine + self.offset, cosine)
+            return HeadOutput(cosine, cosine)
+        return HeadOutput(self.slope * cosine + self.offset, cosine)
 
 
 class BiHead(_VectorHead):
@@ -55,9 +54,9 @@ class BiHead(_VectorHead):
     Args:
         shape: of the model.
         pooling: ``encoder`` takes the encoder's vector, ``sentence`` the mean of the sentence's
-            tokens, ``asked`` the mean of the condition's tokens, which have read the sentence, and
-            ``condition`` the mean of the sentence's tokens weighed by how much they attend to the
-            condition in the last layer.
+            tokens, ``condition_tokens`` (``asked`` in version 0.1) the mean of the condition's
+            tokens, which have read the sentence, and ``condition`` the mean of the sentence's
+            tokens weighed by how much they attend to the condition in the last layer.
         subtract: how much of the condition's own vector is taken away, or ``learned`` from 0.
         projection: ``hyper`` adds ``U diag(g(c)) V u`` to a vector u under a condition c.
         rank: of that projection.
@@ -71,13 +70,15 @@ class BiHead(_VectorHead):
         self,
         shape: ModelShape,
         *,
-        pooling: Reading = "encoder",
+        pooling: VectorPooling = "encoder",
         subtract: Learnable = 0.0,
         projection: Literal["none", "hyper"] = "none",
         rank: int = 64,
         scale: Scale = "plain",
         seed: int = 0,
     ) -> None:
+        if pooling == "asked":
+            pooling = "condition_tokens"
         settings = {
             "pooling": pooling,
             "subtract": subtract,
@@ -105,7 +106,7 @@ class BiHead(_VectorHead):
         """The last layer, where tokens are weighed by it."""
         return (-1,) if self.pooling == "condition" else ()
 
-    def forward(self, sides: Sequence[Encoded]) -> Compared:
+    def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """Cosine of both sentences' vectors."""
         u, v = (self._vector(side) for side in sides[:2])
         if len(sides) > 2:
@@ -122,7 +123,7 @@ class BiHead(_VectorHead):
                 raise TertiumError("Pooling by the condition needs the last layer's attention.")
             weights = condition_weights(side.attention[-1], segments)
             return torch.einsum("nt,ntd->nd", weights, side.tokens)
-        inside = segments == (1 if self.pooling == "asked" else 0)
+        inside = segments == (1 if self.pooling == "condition_tokens" else 0)
         # A text that stands alone, or has no condition, is its own first segment. (No where: ONNX
         # Runtime has none for truth values.)
         inside = inside | (~inside.any(dim=1, keepdim=True) & (segments == 0))
@@ -174,7 +175,7 @@ class TriHead(_VectorHead):
         """Three: each text alone."""
         return ((0,), (1,), (2,))
 
-    def forward(self, sides: Sequence[Encoded]) -> Compared:
+    def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """Cosine of both sentences' vectors, each combined with the condition's."""
         first, second, asked = sides
         condition, blank = self.condition(asked.embedding), _blank(asked)

@@ -1,0 +1,300 @@
+"""Checkpoints on disk: weights read as tensors, folders checked, and the pooling of each."""
+
+import contextlib
+import json
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Size, Tensor
+from transformers import AutoConfig, AutoModel
+from transformers.utils import logging
+
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.types import Pooling
+
+__all__ = [
+    "MLP",
+    "PICKLED",
+    "PUBLISHED",
+    "SAFE",
+    "check_layout",
+    "check_purpose",
+    "default_pooling",
+    "published_pooling",
+    "quiet",
+    "read_options",
+    "read_tensors",
+    "read_weights",
+    "trained_mlp",
+    "weights_file",
+]
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence transformers' progress bars and warnings inside the block, then restore both."""
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
+
+
+def weights_file(folder: Path) -> Path | None:
+    """The one file of weights, safetensors first; None where there is none, or several shards."""
+    if (folder / f"{SAFE}.index.json").exists():
+        return None
+    files = (folder / SAFE, folder / PICKLED)
+    return next((file for file in files if file.exists()), None)
+
+
+def read_options(folder: Path) -> dict[str, Any]:
+    """What transformers must be told to read ``folder``: safetensors, else tensors and no code."""
+    file = weights_file(folder)
+    if file is None or file.name == SAFE:
+        return {"use_safetensors": True}
+    return {"use_safetensors": False, "weights_only": True}
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """The tensors of ``folder`` by name, mapped from their one file; empty without such a file."""
+    file = weights_file(folder)
+    if file is None:
+        return {}
+    return read_tensors(file) if file.name == SAFE else _read_pickled(file)
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, mapped from it."""
+    try:
+        return dict(load_file(file))
+    except (OSError, SafetensorError) as error:
+        raise TertiumError(f"{file} cannot be read ({error}). Fetch or copy it again.") from error
+
+
+def _read_pickled(file: Path) -> dict[str, Tensor]:
+    refusal = (
+        f"{file} is no plain state dict, and tertium runs no code to read it. If the file is whole "
+        "(no Git LFS pointer, no broken copy) and you trust it, load it with the library that "
+        f"wrote it and save its state dict as {SAFE}."
+    )
+    mapped = zipfile.is_zipfile(file)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
+    except OSError:
+        raise
+    except Exception as error:  # of many kinds, by where the bytes cease to make sense
+        raise TertiumError(refusal) from error
+    if not isinstance(found, dict) or not all(isinstance(t, Tensor) for t in found.values()):
+        raise TertiumError(refusal)
+    return dict(found)
+
+
+_SIMCSE = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+
+# After unsupervised training the MLP is left out; after supervised training it is part of the
+# model. The hub's files hold it as the pooler.
+PUBLISHED: dict[str, Pooling] = {
+    **{f"princeton-nlp/unsup-simcse-{size}": Pooling.CLS for size in _SIMCSE},
+    **{f"princeton-nlp/sup-simcse-{size}": Pooling.POOLER for size in _SIMCSE},
+    "sap-ai-research/miCSE": Pooling.CLS,
+}
+_FOLDERS = {name.partition("/")[2]: pooling for name, pooling in PUBLISHED.items()}
+
+
+def published_pooling(name: str, folder: Path) -> Pooling | None:
+    """The pooling of a published model, or None for any other.
+
+    Args:
+        name: a model of this hub id is known.
+        folder: a folder is known that is called like the model, or is its snapshot in the hub's
+            cache (``models--organisation--model/snapshots/revision``).
+    """
+    path = folder.absolute()
+    cached = path.parent.parent.name.split("--")
+    return (
+        PUBLISHED.get(name)
+        or _FOLDERS.get(path.name)
+        or (PUBLISHED.get("/".join(cached[1:])) if cached[0] == "models" else None)
+    )
+
+
+# The scripts of SimCSE, ADD and miCSE save a BertForCL or RobertaForCL: the backbone's weights
+# begin with ``bert.`` or ``roberta.``, the MLP is ``mlp.dense``, and a language-model head may follow.
+MLP = "mlp.dense"
+
+
+def trained_mlp(folder: Path) -> tuple[Tensor, Tensor] | None:
+    """Weight and bias of the MLP in a training script's folder; None in any other folder."""
+    weights = read_weights(folder)
+    backbone = any(name.startswith(("bert.", "roberta.")) for name in weights)
+    if not backbone or f"{MLP}.weight" not in weights:
+        return None
+    return weights[f"{MLP}.weight"].clone(), weights[f"{MLP}.bias"].clone()
+
+
+def default_pooling(name: str, folder: Path) -> Pooling:
+    """The pooling of a plain transformers folder when none is asked for.
+
+    Args:
+        name: what the user called the model, perhaps a hub id.
+        folder: where its files are.
+    """
+    known = published_pooling(name, folder)
+    if trained_mlp(folder) is None:
+        return known or Pooling.MEAN
+    if known is not None:
+        return Pooling.CLS_MLP if known is Pooling.POOLER else known
+    warnings.warn(
+        f"{folder} comes from a contrastive training script and does not say whether its MLP is "
+        "part of the model. It is left out (cls), as after unsupervised training; after supervised "
+        'training ask for it with pooling="cls_mlp" (--pooling cls_mlp).',
+        TertiumWarning,
+        stacklevel=2,
+    )
+    return Pooling.CLS
+
+
+_PREFIXES = {"bert": "bert.", "roberta": "roberta."}  # by the model_type in config.json
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+_CLASSIFIER = "ForSequenceClassification"
+_ENCODER = "SentenceTransformer"  # what sentence-transformers calls one
+_LEGACY = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+
+
+def check_purpose(folder: Path) -> None:
+    """Raise if ``folder`` was saved as something else than an encoder.
+
+    sentence-transformers would take a cross-encoder's backbone for one, and its cosines mean
+    nothing.
+    """
+    saved_as = _fields(folder / "config_sentence_transformers.json").get("model_type", _ENCODER)
+    if saved_as != _ENCODER:
+        raise TertiumError(
+            f"{folder} holds a {saved_as} of sentence-transformers, which tertium does not load: "
+            "name an encoder."
+        )
+    if (folder / "modules.json").exists():
+        return
+    architectures = _fields(folder / "config.json").get("architectures") or ()
+    classifier = next((str(name) for name in architectures if _CLASSIFIER in str(name)), None)
+    if classifier is not None:
+        raise TertiumError(
+            f"{folder} holds a classifier or cross-encoder ({classifier} in config.json), which "
+            "tertium does not load: name an encoder."
+        )
+
+
+def check_layout(folder: Path) -> None:
+    """Raise unless ``folder`` has a tokenizer and all the weights that its config asks for.
+
+    Other architectures, models with code of their own and weights in several files are left to
+    transformers.
+    """
+    config = _config(folder / "config.json")
+    prefix = _PREFIXES.get(str(config.get("model_type")))
+    file = weights_file(folder)
+    if prefix is None or "auto_map" in config:
+        if file is not None and file.name == PICKLED:
+            raise TertiumError(
+                f"{file}: only BERT and RoBERTa are read from {PICKLED}. Save the model as {SAFE}."
+            )
+        return
+    if not any(True for pattern in _TOKENIZERS for _ in folder.glob(pattern)):
+        raise TertiumError(
+            f"{folder} has no tokenizer ({', '.join(_TOKENIZERS)}). Copy its files from the model "
+            "that the training started from."
+        )
+    if file is None:
+        if not (folder / f"{SAFE}.index.json").exists():
+            raise TertiumError(
+                f"{folder} has no weights: neither {SAFE} nor {PICKLED}. Copy them beside "
+                "config.json."
+            )
+        return
+    _check_weights(file, _shapes(folder), _expected(folder), prefix)
+
+
+def _config(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        raise TertiumError(f"{file} is missing. Copy it from where the weights come from.")
+    return _fields(file)
+
+
+def _fields(file: Path) -> dict[str, Any]:
+    """The entries of a JSON file; none where there is no file."""
+    if not file.exists():
+        return {}
+    try:
+        config = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise TertiumError(f"{file} is no JSON object. Copy it again from where it comes from.")
+    return config
+
+
+def _shapes(folder: Path) -> dict[str, Size]:
+    shapes = {}
+    for name, tensor in read_weights(folder).items():
+        for old, new in _LEGACY:
+            name = name.replace(old, new)
+        shapes[name] = tensor.shape
+    return shapes
+
+
+def _expected(folder: Path) -> dict[str, Size]:
+    factory: Any = AutoModel
+    with torch.device("meta"):
+        model = factory.from_config(AutoConfig.from_pretrained(folder))
+    return {name: tensor.shape for name, tensor in model.state_dict().items()}
+
+
+def _check_weights(
+    file: Path, found: dict[str, Size], expected: dict[str, Size], prefix: str
+) -> None:
+    needed = {name: shape for name, shape in expected.items() if not name.startswith("pooler.")}
+    if not any(name.startswith(prefix) for name in found):
+        prefix = ""
+    missing = [name for name in needed if prefix + name not in found]
+    if len(missing) == len(needed):
+        raise TertiumError(
+            f"{file} fits no known layout: it holds {_some(found)}; expected names like "
+            f"{_some(needed)}, alone or after one of {', '.join(_PREFIXES.values())}."
+        )
+    if missing:
+        raise TertiumError(
+            f"{file} lacks {len(missing)} of the weights that config.json asks for: "
+            f"{_some(missing)}. Copy weights and config.json from the same model."
+        )
+    wanted = {prefix + name: shape for name, shape in expected.items() if prefix + name in found}
+    if prefix and f"{MLP}.weight" in found:
+        width = needed["embeddings.word_embeddings.weight"][1]
+        wanted |= {f"{MLP}.weight": Size([width, width]), f"{MLP}.bias": Size([width])}
+    for name, shape in wanted.items():
+        if found.get(name) != shape:
+            held = tuple(found[name]) if name in found else "missing"
+            raise TertiumError(
+                f"{file}: {name} is {held}, and config.json asks for {tuple(shape)}. Copy weights "
+                "and config.json from the same model."
+            )
+
+
+def _some(names: list[str] | dict[str, Size]) -> str:
+    shown = sorted(names)[:3]
+    return (", ".join(shown) or "nothing") + (", …" if len(names) > len(shown) else "")
