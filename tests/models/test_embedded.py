@@ -10,7 +10,7 @@ import pytest
 import tertium
 from tertium.errors import ModelNotFoundError, TertiumError
 from tertium.files import sha256
-from tertium.models import embedded
+from tertium.models import names as embedded
 from tertium.models.names import FILES, PACKAGE, SHA256, default_folder, differing_files
 
 DIGESTS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a.json", "part/b.json")}

@@ -135,7 +135,8 @@ def published_pooling(name: str, folder: Path) -> Pooling | None:
 
 
 # The scripts of SimCSE, ADD and miCSE save a BertForCL or RobertaForCL: the backbone's weights
-# begin with ``bert.`` or ``roberta.``, the MLP is ``mlp.dense``, and a language-model head may follow.
+# begin with ``bert.`` or ``roberta.``, the MLP is ``mlp.dense``, and a language-model head may
+# follow.
 MLP = "mlp.dense"
 
 
