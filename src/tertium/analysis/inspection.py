@@ -13,9 +13,9 @@ from tertium.errors import TertiumError
 from tertium.functional.cost import encoder_macs
 from tertium.functional.modulus import cls_energy
 from tertium.models import Encoder
-from tertium.models.cross_attention import encoder_layers
 from tertium.models.encoder import evaluating
 from tertium.models.tokens import TokenizationStats, chunks
+from tertium.models.twin import encoder_layers
 from tertium.progress import bar
 
 __all__ = ["Inspection", "inspect_encoders", "layer_energies"]
