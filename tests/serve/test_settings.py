@@ -30,7 +30,7 @@ def test_a_variable_holds_several_names(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ({"port": 70_000}, {}, "", r"--port: .*65535, not 70000\."),
         ({}, {"TERTIUM_SERVE_WORKERS": "two"}, "", r"TERTIUM_SERVE_WORKERS: .*'two'"),
-        ({}, {"TERTIUM_SERVE_WORKER": "2"}, "", r"TERTIUM_SERVE_WORKER is no .*mean workers\?"),
+        ({}, {"TERTIUM_SERVE_WORKER": "2"}, "", r"TERTIUM_SERVE_WORKER is not a .*mean workers\?"),
         ({}, {}, "prot: 1", r"'prot' is not a setting of the server\. Did you mean port\?"),
         ({}, {}, "deadline: -1", r"serve\.yaml, deadline: .*-1"),
         ({}, {}, "[1]", r"serve\.yaml must hold lines"),
