@@ -10,6 +10,8 @@ from tertium.cli.output import bar, cell, show, table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tertium.models.base import Model
+
 __all__ = ["compare"]
 
 
@@ -27,7 +29,10 @@ def compare(
 
     Example: tertium compare "A cat sleeps." "A kitten is napping." "Stocks fell."
     """
-    pairs = _conditional(a, b, on, model, engine) if on else _plain(a, b, model, engine)
+    import tertium
+
+    scorer = tertium.load(model or ("conditional" if on else "sts"), engine=engine)
+    pairs = _triples(scorer, a, b, on) if on or scorer.takes_conditions else _pairs(scorer, a, b)
     low, high = pairs[0]["scale"]
     graded = (low, high) != (-1.0, 1.0)
     with_cosine = graded and pairs[0]["cosine"] is not None
@@ -46,36 +51,29 @@ def compare(
     show({"pairs": pairs}, *above, table(headings, rows()), as_json=as_json)
 
 
-def _plain(a: str, b: list[str], model: str | None, engine: str) -> list[dict[str, Any]]:
+def _pairs(model: "Model", a: str, b: list[str]) -> list[dict[str, Any]]:
     """Pairs without a condition, from one vector per text."""
-    import tertium
     from tertium.models.base import cosine_rows
     from tertium.models.loading import as_embedder
 
-    loaded = tertium.load(model or "sts", engine=engine)
-    if loaded.takes_conditions:  # it warns that a condition is missing
-        return [{**pair, "condition": None} for pair in _conditional(a, b, [""], model, engine)]
-    scorer = as_embedder(loaded)
+    scorer = as_embedder(model)
     vectors = scorer.encode([a, *b])
     first, second = vectors[[0] * len(b)], vectors[1:]
-    scores = scorer.score_vectors(first, second)
-    cosines = cosine_rows(first, second)
+    scores, cosines = scorer.score_vectors(first, second), cosine_rows(first, second)
     return [
         _pair(a, other, None, float(score), scorer.scale, float(cosine))
         for other, score, cosine in zip(b, scores, cosines, strict=True)
     ]
 
 
-def _conditional(
-    a: str, b: list[str], on: list[str], model: str | None, engine: str
-) -> list[dict[str, Any]]:
-    """Every text under every condition."""
-    from tertium.engines.loading import load_conditional
+def _triples(model: "Model", a: str, b: list[str], on: list[str]) -> list[dict[str, Any]]:
+    """Every text under every condition; without one, under none, of which the model warns."""
+    from tertium.models.loading import as_conditional
 
-    scorer = load_conditional(model or "conditional", engine=engine)
-    items = [(a, other, condition) for other in b for condition in on]
+    scorer = as_conditional(model)
+    items = [(a, other, condition) for other in b for condition in on or [""]]
     return [
-        _pair(a, other, condition, float(score), scorer.scale, None)
+        _pair(a, other, condition if on else None, float(score), scorer.scale, None)
         for (_, other, condition), score in zip(items, scorer.score(items), strict=True)
     ]
 

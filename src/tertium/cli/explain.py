@@ -65,13 +65,8 @@ def explain(
     """
     _check(method, output)
     import tertium
-    from tertium.engines.loading import load_conditional
 
-    scorer = (
-        tertium.load(model or "sts", engine=engine)
-        if on is None
-        else load_conditional(model or "conditional", engine=engine)
-    )
+    scorer = tertium.load(model or ("sts" if on is None else "conditional"), engine=engine)
     found = scorer.explain(a, b, condition=on, method=method, steps=steps, by=by, most=most)
     for path in output:
         _write(found, path)
