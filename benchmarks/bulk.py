@@ -206,7 +206,7 @@ def run_memory(file: Path, engine: str) -> None:
 def run_stub(file: Path) -> None:
     """A job on the stub, with two workers."""
     from tertium.data.shards import Content
-    from tertium.jobs.api import Execution, Request
+    from tertium.jobs.request import Execution, Request
     from tertium.jobs.run import run
     from tertium.jobs.source import Source
 

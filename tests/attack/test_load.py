@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tertium.serve.spawn import LOADER
+from tertium.serve.spec import LOADER
 from tests.attack.client import ask, embed
 from tests.serve.process import Site, started
 

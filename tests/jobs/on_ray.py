@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from tertium.jobs.api import Execution
+from tertium.jobs.request import Execution
 from tests.jobs.stubs import FAST, contents, job, stub_model
 
 

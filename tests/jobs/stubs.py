@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tertium.data.shards import Content
-from tertium.jobs.api import Execution, Finished, Request
+from tertium.jobs.request import Execution, Finished, Request
 from tertium.jobs.run import run
 from tertium.jobs.source import OnError, Source
 from tests.fakes import HashEncoder

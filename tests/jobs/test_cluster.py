@@ -10,8 +10,8 @@ import pytest
 from tertium.data.shards import Content, Shard
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.jobs import cluster
-from tertium.jobs.api import Execution
 from tertium.jobs.fingerprint import model_fingerprint
+from tertium.jobs.request import Execution
 from tertium.jobs.source import SourceRow
 from tertium.jobs.work import Work
 from tests.conftest import ROOT

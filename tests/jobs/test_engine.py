@@ -13,8 +13,8 @@ from tertium.engines.parts import parts_of
 from tertium.engines.tuning import Trial, remember
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.jobs import encode_file, read_vectors
-from tertium.jobs.api import Finished
 from tertium.jobs.engine import Chosen, run_by, settle
+from tertium.jobs.request import Finished
 from tertium.models import StaticEncoder
 from tertium.types import EngineName
 from tests.fakes import tiny_model

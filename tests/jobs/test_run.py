@@ -17,8 +17,8 @@ from tertium.data.shards import Content, Shard
 from tertium.data.tables import DataError
 from tertium.errors import TertiumError
 from tertium.jobs import iter_scores, iter_vectors, read_vectors
-from tertium.jobs.api import Execution
 from tertium.jobs.folder import Journal, ShardWriter, disk_errors
+from tertium.jobs.request import Execution
 from tertium.jobs.source import OnError, Prescan, SourceRow
 from tertium.jobs.work import ShardWorker, Work
 from tertium.jobs.workers import TaskQueue

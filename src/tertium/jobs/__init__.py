@@ -12,7 +12,8 @@ if TYPE_CHECKING:
         iter_vectors,
         read_vectors,
     )
-    from tertium.jobs.api import Execution, Finished, encode_file, score_file
+    from tertium.jobs.api import encode_file, score_file
+    from tertium.jobs.request import Execution, Finished
     from tertium.jobs.source import OnError
 
 __all__ = [
@@ -31,10 +32,11 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "api": ["Execution", "Finished", "encode_file", "score_file"],
+        "api": ["encode_file", "score_file"],
         "tertium.data.shards": [
             *("ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors")
         ],
+        "request": ["Execution", "Finished"],
         "source": ["OnError"],
     },
 )

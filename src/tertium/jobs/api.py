@@ -1,131 +1,15 @@
 """Bulk jobs: vectors of texts, and scores of pairs and triples, from a file into a folder."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tertium.data.shards import Content
-from tertium.engines import check_device, engine_name, require_engine
 from tertium.errors import TertiumError, unknown_name
-from tertium.files import existing_file
+from tertium.jobs.request import Execution, Finished, Request
 from tertium.jobs.source import OnError, Source
 from tertium.models.names import takes_conditions
-from tertium.types import EngineName
 
-__all__ = ["LOADER", "Execution", "Finished", "Request", "encode_file", "score_file"]
-
-LOADER = "tertium.engines.loading:load"
-_LOADING = {"engine": "torch"}  # defaults of ``tertium.load`` that are not None
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is to be made; all of it decides about the output.
-
-    Attributes:
-        source: where rows come from.
-        folder: where shards go.
-        model: reserved name, folder or hub id.
-        normalize: scale vectors to length 1.
-        dtype: ``float32`` or ``float16``, for vectors.
-        on_error: what becomes of bad rows.
-        shard_rows: rows of a shard (default: by the number of rows).
-        loading: arguments of ``tertium.load``.
-        loader: ``module:function`` that is called instead of it.
-    """
-
-    source: Source
-    folder: Path
-    model: str
-    normalize: bool = False
-    dtype: str = "float32"
-    on_error: OnError = OnError.FAIL
-    shard_rows: int | None = None
-    loading: Mapping[str, Any] = field(default_factory=dict)
-    loader: str = LOADER
-
-    def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float16"):
-            raise TertiumError(f"Vectors are float32 or float16, not {self.dtype}.")
-        if self.shard_rows is not None and self.shard_rows < 1:
-            raise TertiumError(f"A shard needs at least one row, not {self.shard_rows}.")
-        check_device(self.engine, self.loading.get("device"))
-        require_engine(self.engine)
-        existing_file(self.source.path)
-
-    @property
-    def engine(self) -> EngineName:
-        """What is to run the model."""
-        return engine_name(self.loading.get("engine", EngineName.TORCH))
-
-    @property
-    def plain_loading(self) -> dict[str, Any]:
-        """Arguments that load the model without its engine, on the device that it needs."""
-        rest = {name: value for name, value in self.loading.items() if name != "engine"}
-        if self.engine is EngineName.TORCH:
-            return rest
-        return {**rest, "device": "cpu"}
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What a job is known by, beside its input and its model."""
-        own = {
-            "column": self.source.column,
-            "normalize": self.normalize,
-            "dtype": self.dtype,
-            "on_error": str(self.on_error),
-        }
-        given = {name: value for name, value in self.loading.items() if value != _LOADING.get(name)}
-        return {**own, **given}
-
-
-@dataclass(frozen=True)
-class Execution:
-    """How a job is carried out; none of this decides about the output.
-
-    Attributes:
-        workers: how many (default: one per processor, at most eight; one on an accelerator).
-        threads: of each.
-        cluster: ``ray``, or None for processes of this machine.
-        address: of a running cluster.
-        start_method: of processes (default: ``spawn``).
-    """
-
-    workers: int | None = None
-    threads: int = 1
-    cluster: str | None = None
-    address: str | None = None
-    start_method: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.cluster not in (None, "ray"):
-            raise TertiumError(f"There is no cluster '{self.cluster}'; only ray is supported.")
-        if self.address is not None and self.cluster is None:
-            raise TertiumError("--ray-address needs --engine-cluster ray.")
-        if (self.workers is not None and self.workers < 1) or self.threads < 1:
-            raise TertiumError("A job needs at least one worker with at least one thread.")
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What a job ended with.
-
-    Attributes:
-        folder: where the shards are.
-        rows: in all shards.
-        skipped: bad rows that were left out.
-        shards: how many files there are.
-        made: how many of them this call made; the others were there.
-        about: what the shards say about themselves: ``model`` and ``dimension`` or ``scale``.
-    """
-
-    folder: Path
-    rows: int
-    skipped: int
-    shards: int
-    made: int
-    about: dict[str, Any]
+__all__ = ["encode_file", "score_file"]
 
 
 def encode_file(

@@ -18,7 +18,7 @@ from tertium.errors import TertiumError, require
 from tertium.files import atomic_path
 from tertium.jobs.folder import disk_errors
 from tertium.jobs.work import ShardTask, ShardWorker, Work, check_model
-from tertium.jobs.workers import TaskQueue
+from tertium.jobs.workers import TaskQueue, limit_threads
 
 __all__ = ["Actors"]
 
@@ -178,6 +178,7 @@ class _Actor:
     def pack(self, *task: Any) -> tuple[bytes, Done]:
         if self._worker is None:
             check_model(self._work, self._fingerprint)
+            limit_threads(self._work.threads)
             self._worker = ShardWorker(self._work)
         return self._worker.pack((task[0], task[1]))
 

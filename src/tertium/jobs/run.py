@@ -13,7 +13,6 @@ from tertium.data.shards import (
 )
 from tertium.errors import TertiumError, require
 from tertium.hardware import cores
-from tertium.jobs.api import Execution, Finished, Request
 from tertium.jobs.cluster import Actors
 from tertium.jobs.engine import Chosen, run_by, settle
 from tertium.jobs.fingerprint import model_fingerprint
@@ -28,6 +27,7 @@ from tertium.jobs.folder import (
     sound_shards,
     write_job,
 )
+from tertium.jobs.request import Execution, Finished, Request
 from tertium.jobs.source import pick, prescan, shard_size
 from tertium.jobs.work import Work
 from tertium.jobs.workers import Processes

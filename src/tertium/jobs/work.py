@@ -13,12 +13,11 @@ import numpy as np
 from tertium.data.shards import Content, Counts, Done, Shard
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
-from tertium.jobs.api import LOADER
 from tertium.jobs.engine import Chosen, run_by
 from tertium.jobs.fingerprint import model_fingerprint
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
+from tertium.jobs.request import LOADER
 from tertium.jobs.source import SourceRow
-from tertium.jobs.workers import limit_threads
 from tertium.models.names import resolve
 from tertium.models.tokens import TokenizationStats, chunks
 
@@ -59,7 +58,6 @@ class ShardWorker:
 
     def __init__(self, work: Work) -> None:
         self.work = work
-        limit_threads(work.threads)
         load = pkgutil.resolve_name(work.loader)
         self.model: Any = load(work.model, **work.loading)
         if work.engines:

@@ -27,7 +27,8 @@ from tertium.serve.pool import Pool
 from tertium.serve.routes import ENDPOINTS, pages, routes
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
-from tertium.serve.spawn import LOADER, Launch, spawn, spec_of
+from tertium.serve.spawn import Launch, spawn
+from tertium.serve.spec import LOADER, spec_of
 
 __all__ = ["build_app", "build_service", "configured", "serve"]
 

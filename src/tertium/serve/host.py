@@ -21,7 +21,7 @@ from tertium.serve.batching import BatchQueue, Matrix, QueuedRequest, Tokenized
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Make, explain, explains, scorings
 from tertium.serve.protocol import Message
-from tertium.serve.spawn import Spec
+from tertium.serve.spec import Spec
 from tertium.types import TextTriple
 
 __all__ = ["ModelHost", "TextReader", "TripleReader", "warm"]

@@ -18,7 +18,8 @@ from tertium.jobs.workers import Process, end_process
 from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
 from tertium.serve.protocol import pack, read
-from tertium.serve.spawn import Launch, Spec, short_name, spawn
+from tertium.serve.spawn import Launch, spawn
+from tertium.serve.spec import Spec, short_name
 
 __all__ = ["Pending", "Pool", "WorkerHandle"]
 

@@ -18,7 +18,7 @@ from tertium.serve.metrics import Metrics
 from tertium.serve.pool import Pool
 from tertium.serve.protocol import Message
 from tertium.serve.settings import Settings
-from tertium.serve.spawn import short_name
+from tertium.serve.spec import short_name
 
 __all__ = ["About", "Queue", "Service"]
 

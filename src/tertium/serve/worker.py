@@ -16,7 +16,7 @@ from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations
 from tertium.serve.host import ModelHost, warm
 from tertium.serve.protocol import Message, pack, read_blocking
-from tertium.serve.spawn import Spec
+from tertium.serve.spec import Spec
 
 __all__ = ["Worker"]
 
