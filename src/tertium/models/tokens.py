@@ -79,7 +79,7 @@ class TokenizationStats:
         if self.unknown:
             warnings.warn(
                 f"{self.unknown} of {self.texts} distinct texts hold nothing that the model's "
-                "vocabulary knows (as emoji alone, or one endless word): to it they are all alike.",
+                "vocabulary knows (only emoji, or one endless word): to it they are all alike.",
                 UnknownTextWarning,
                 stacklevel=stacklevel + 1,
             )
