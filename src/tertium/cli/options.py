@@ -185,9 +185,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     Typer sees a function with plain options; ``command`` receives the groups.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, type[Any]] = {
-        name: hint for name, hint in hints.items() if is_dataclass(hint)
-    }
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         members = (
