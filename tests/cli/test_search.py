@@ -156,7 +156,7 @@ def test_dedupe_says_what_went_and_why(run: Run, tiny_bert: Path, texts: Path) -
 
 
 def test_exact_only_loads_no_model(run: Run, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tertium.models.loading.load_embedder", None)
+    monkeypatch.setattr("tertium.engines.loading.load_embedder", None)
     ran = run("dedupe", texts, "-o", "clean.txt", "--exact-only", "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)

@@ -87,9 +87,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
 
 def _read_pickled(file: Path) -> dict[str, Tensor]:
     refusal = (
-        f"{file} is no plain state dict, and tertium runs no code to read it. If the file is whole "
-        "(no Git LFS pointer, no broken copy) and you trust it, load it with the library that "
-        f"wrote it and save its state dict as {SAFE}."
+        f"{file} is not a plain state dict, and tertium runs no code to read it. If the file is "
+        "whole (no Git LFS pointer, no broken copy) and you trust it, load it with the library "
+        f"that wrote it and save its state dict as {SAFE}."
     )
     mapped = zipfile.is_zipfile(file)
     try:
@@ -246,7 +246,7 @@ def _fields(file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
-        raise TertiumError(f"{file} is no JSON object. Copy it again from where it comes from.")
+        raise TertiumError(f"{file} is not a JSON object. Copy it again from where it comes from.")
     return config
 
 
