@@ -6,16 +6,16 @@ import pkgutil
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tertium.corpus import TextIndex
-from tertium.corpus.manifest import MANIFEST, same_model
+from tertium.corpus.manifest import MANIFEST
 from tertium.corpus.rows import unit
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.explain.words import split_words
-from tertium.models import Embedder, Encoder, Model, TripleScorer
+from tertium.models.base import Embedder, Model, TripleScorer
 from tertium.models.tokens import TokenizationStats, beginning
 from tertium.serve.batching import BatchQueue, Matrix, QueuedRequest, Tokenized
 from tertium.serve.errors import APIError, where
@@ -24,7 +24,10 @@ from tertium.serve.protocol import Message
 from tertium.serve.spec import Spec
 from tertium.types import TextTriple
 
-__all__ = ["ModelHost", "TextReader", "TripleReader", "warm"]
+if TYPE_CHECKING:
+    from tertium.models import Encoder
+
+__all__ = ["HostedIndex", "ModelHost", "TextReader", "TripleReader", "unsearchable", "warm"]
 
 _MOST = 131_072  # characters of a text for a model that has no limit of its own
 
@@ -124,7 +127,115 @@ def _counter(model: Model) -> Callable[[Sequence[str]], list[int]]:
 
 
 class _Rebuilt(TertiumError):
-    """The index is another one, which has to be opened anew."""
+    """The index is another one, which has to be opened again."""
+
+
+class HostedIndex:
+    """The index of a worker: texts that are added are found, and damage disables only the search.
+
+    Args:
+        folder: where it is.
+        open_index: opens it, with its model.
+        retry: seconds between two looks at a folder that is damaged.
+
+    Attributes:
+        fault: why it cannot be searched, if it cannot.
+    """
+
+    def __init__(
+        self, folder: Path, open_index: Callable[[Path], TextIndex], *, retry: float
+    ) -> None:
+        self._folder = folder
+        self._open_index = open_index
+        self._retry = retry
+        self._index: TextIndex | None = None
+        self._changed = 0
+        self._seen: object = None  # what the folder held when it failed
+        self._looked = -math.inf
+        self.fault: str | None = None
+        self.open()
+
+    @property
+    def model(self) -> Embedder | None:
+        """Makes the vectors of queries."""
+        return None if self._index is None else self._index.model
+
+    def about(self) -> dict[str, Any]:
+        """What can be searched, or why nothing can."""
+        index = self._index
+        if index is None:
+            return {"index": None, "fault": self.fault}
+        name, dimension = index.manifest.model.name, index.model.dimension
+        return {"index": {"name": name, "texts": len(index), "dimension": dimension}, "fault": None}
+
+    def open(self) -> None:
+        """Open it, or note why that fails."""
+        try:
+            self._changed = _changed(self._folder)
+            self._index = self._open_index(self._folder)
+            self.fault = None
+        except Exception as error:
+            self._give_up(error)
+
+    def is_worth_opening(self, now: float) -> bool:
+        """Whether it failed, and its folder now holds something else.
+
+        Args:
+            now: seconds by any clock; the folder is looked at no more often than ``retry``.
+        """
+        if self.fault is None or now - self._looked < self._retry:
+            return False
+        self._looked = now
+        return _contents(self._folder) != self._seen
+
+    def search(
+        self, rows: Matrix, *, k: int, threshold: float | None
+    ) -> list[list[dict[str, Any]]]:
+        """The texts that are nearest to each row, best first."""
+        if self._index is None:
+            raise unsearchable()
+        try:
+            self._refresh(self._index)
+            found = self._index.search_vectors(rows, k=k, threshold=threshold)
+        except Exception as error:
+            self._give_up(error)
+            raise unsearchable() from None
+        return [[{"id": h.id, "text": h.text, "score": float(h.score)} for h in x] for x in found]
+
+    def _refresh(self, index: TextIndex) -> None:
+        changed = _changed(index.folder)
+        if changed == self._changed:
+            return
+        before = index.manifest.model.fingerprint
+        index.refresh()
+        if index.manifest.model.fingerprint != before:
+            raise _Rebuilt(f"{index.folder} was built again, with another model.")
+        self._changed = changed
+
+    def _give_up(self, error: Exception) -> None:
+        self._index = None
+        self._seen = None if isinstance(error, _Rebuilt) else _contents(self._folder)
+        known = isinstance(error, TertiumError | OSError)
+        self.fault = str(error) if known else where(error)
+
+
+def unsearchable() -> APIError:
+    """The answer to a search while the index cannot be searched."""
+    return APIError(503, "index_unavailable", "The index cannot be searched at the moment.")
+
+
+def _changed(folder: Path) -> int:
+    return (folder / MANIFEST).stat().st_mtime_ns
+
+
+def _contents(folder: Path) -> object:
+    """The files of a folder with their sizes and times; another folder has others."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(OSError):
+            about = path.stat()
+            found.append((str(path), about.st_size, about.st_mtime_ns, about.st_ino))
+    return found
 
 
 class ModelHost:
@@ -132,7 +243,6 @@ class ModelHost:
 
     Attributes:
         queues: by kind of request; kinds that share a model share a queue.
-        index_fault: why an index that should be searched cannot be.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -148,12 +258,10 @@ class ModelHost:
         self.queues: dict[str, BatchQueue] = {"embed": texts, "score": texts}
         if self._conditional is not None:
             self.queues["grade"] = self._queue(TripleReader(self._conditional))
-        self._index: TextIndex | None = None
-        self.index_fault: str | None = None
-        self._index_seen: object = None  # what its folder held when it failed
-        self._index_looked = -math.inf
-        self._index_changed = 0
-        self._open_index()
+        self._index: HostedIndex | None = None
+        if spec.index is not None:
+            self._index = HostedIndex(Path(spec.index), self._open_index, retry=spec.index_retry)
+            self._queue_searches()
 
     def about(self) -> dict[str, Any]:
         """What the server tells of the models."""
@@ -174,31 +282,23 @@ class ModelHost:
             found["conditional"] = {"name": conditional.name, "scale": scale, "explains": able}
         return found
 
+    @property
+    def index_fault(self) -> str | None:
+        """Why an index that should be searched cannot be."""
+        return None if self._index is None else self._index.fault
+
     def about_index(self) -> dict[str, Any]:
         """What can be searched, or why nothing can."""
-        index = self._index
-        if index is None:
-            return {"index": None, "fault": self.index_fault}
-        name, dimension = index.manifest.model.name, index.model.dimension
-        return {"index": {"name": name, "texts": len(index), "dimension": dimension}, "fault": None}
+        return {"index": None, "fault": None} if self._index is None else self._index.about()
 
     def look_at_index(self, now: float) -> None:
-        """Open an index that could not be opened or searched, once its folder has changed.
-
-        Args:
-            now: seconds by any clock; the folder is looked at no more often than is set.
-        """
-        if self.index_fault is None or now - self._index_looked < self._spec.index_retry:
+        """Open an index that could not be opened or searched, once its folder has changed."""
+        if self._index is None or not self._index.is_worth_opening(now):
             return
-        self._index_looked = now
         queue = self.queues.get("search")
-        draining = queue is not None and queue is not self.queues["embed"] and queue.busy
-        if not draining and _contents(Path(str(self._spec.index))) != self._index_seen:
-            self._open_index()
-
-    def no_index(self) -> APIError:
-        """The answer to a search while the index cannot be searched."""
-        return APIError(503, "index_unavailable", "The index cannot be searched at the moment.")
+        if queue is None or queue is self.queues["embed"] or not queue.busy:
+            self._index.open()
+            self._queue_searches()
 
     def finish(self, task: QueuedRequest) -> Message:
         """The answer to a task whose rows are all there."""
@@ -215,7 +315,9 @@ class ModelHost:
         if kind == "score":
             rows = self._model.score_vectors(rows[0::2], rows[1::2])
         elif kind == "search":
-            return {**counts, "results": self._search(rows, head)}, b""
+            assert self._index is not None
+            found = self._index.search(rows, k=head["k"], threshold=head["threshold"])
+            return {**counts, "results": found}, b""
         return {**counts, "scores": rows.tolist()}, b""
 
     def explain(self, task: QueuedRequest) -> tuple[int, Make]:
@@ -254,52 +356,6 @@ class ModelHost:
         queue = self.queues["score" if on is None else "grade"]
         return queue.check([a, b] if on is None else [(a, b, on)], times=scorings(sum(words)))
 
-    def _search(self, rows: Matrix, head: dict[str, Any]) -> list[list[dict[str, Any]]]:
-        index = self._index
-        if index is None:
-            raise self.no_index()
-        try:
-            self._refresh(index)
-            found = index.search_vectors(rows, k=head["k"], threshold=head["threshold"])
-        except Exception as error:
-            self._lose_index(error)
-            raise self.no_index() from None
-        return [[{"id": h.id, "text": h.text, "score": float(h.score)} for h in x] for x in found]
-
-    def _refresh(self, index: TextIndex) -> None:
-        """Texts that were added since are found, too."""
-        changed = _changed(index.folder)
-        if changed == self._index_changed:
-            return
-        before = index.manifest.model.fingerprint
-        index.refresh()
-        if index.manifest.model.fingerprint != before:
-            raise _Rebuilt(f"{index.folder} was built again, with another model.")
-        self._index_changed = changed
-
-    def _open_index(self) -> None:
-        """Open the index, if there is to be one; damage to it leaves all else as it is."""
-        if self._spec.index is None:
-            return
-        folder = Path(self._spec.index)
-        try:
-            self._index_changed = _changed(folder)
-            self._index = self._index_with_model(folder)
-        except Exception as error:
-            return self._lose_index(error)
-        self.index_fault = None
-        own = self._index.model is self._model
-        texts = self.queues["embed"]
-        self.queues["search"] = texts if own else self._queue(TextReader(self._index.model))
-
-    def _lose_index(self, error: Exception) -> None:
-        """Go on without it, until its folder holds something else."""
-        self._index = None
-        folder = Path(str(self._spec.index))
-        self._index_seen = None if isinstance(error, _Rebuilt) else _contents(folder)
-        known = isinstance(error, TertiumError | OSError)
-        self.index_fault = str(error) if known else where(error)
-
     def _queue(self, reader: TextReader | TripleReader) -> BatchQueue:
         return BatchQueue(reader, budget=self._spec.batch_tokens, most=self._spec.max_tokens)
 
@@ -320,27 +376,6 @@ class ModelHost:
                 "models of recipes such as seaver-minilm; --conditional-model names them."
             )
         return found
-
-    def _index_with_model(self, folder: Path) -> TextIndex:
-        """With the model that is served, if it built the index; else with the one that did."""
-        known = TextIndex.open(folder).manifest.model
-        if same_model(self._model, known):
-            return TextIndex.open(folder, self._model)
-        return TextIndex.open(folder, self._load(known.name))
-
-
-def _changed(folder: Path) -> int:
-    return (folder / MANIFEST).stat().st_mtime_ns
-
-
-def _contents(folder: Path) -> object:
-    """The files of a folder with their sizes and times; another folder has others."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        with contextlib.suppress(OSError):
-            about = path.stat()
-            found.append((str(path), about.st_size, about.st_mtime_ns, about.st_ino))
-    return found
 
 
 def warm(host: ModelHost) -> None:

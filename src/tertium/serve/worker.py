@@ -14,7 +14,7 @@ from tertium.errors import TertiumError
 from tertium.serve.batching import BatchQueue, QueuedRequest, Slice, TimeShares
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations
-from tertium.serve.host import ModelHost, warm
+from tertium.serve.host import ModelHost, unsearchable, warm
 from tertium.serve.protocol import Message, pack, read_blocking
 from tertium.serve.spec import Spec
 
@@ -128,7 +128,7 @@ class Worker:
         if kind == "explain":
             return self._explanations
         if kind == "search" and self._host.index_fault is not None:
-            raise self._host.no_index()
+            raise unsearchable()
         return self._host.queues[kind]
 
     def _step(self) -> None:
