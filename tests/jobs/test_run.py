@@ -400,7 +400,7 @@ def test_a_shard_that_cannot_be_read_says_what_to_do(
 ) -> None:
     job(texts, tmp_path / "out", model=model)
     (tmp_path / "out" / "part-000003.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(TertiumError, match=r"part-000003\.parquet cannot be read .* makes them"):
+    with pytest.raises(TertiumError, match=r"part-000003\.parquet cannot be read .* rebuilds them"):
         read_vectors(tmp_path / "out")
     (tmp_path / "out" / "part-000003.parquet").unlink()
     with pytest.raises(TertiumError, match="has 8 of 9 shards"):

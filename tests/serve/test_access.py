@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_leaves_the_keys(
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("", "holds no key"), ("# none\n", "holds no key"), ("short\n", "line 1 is no key")],
+    [("", "holds no key"), ("# none\n", "holds no key"), ("short\n", "line 1 is not a key")],
 )
 def test_a_file_without_keys_stops_the_start(content: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "keys"

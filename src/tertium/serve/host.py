@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tertium.corpus import TextIndex
-from tertium.corpus.manifest import MANIFEST
+from tertium.corpus.manifest import MANIFEST, same_model
 from tertium.corpus.rows import unit
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.explain.words import split_words
@@ -376,6 +376,21 @@ class ModelHost:
                 "models of recipes such as seaver-minilm; --conditional-model names them."
             )
         return found
+
+    def _open_index(self, folder: Path) -> TextIndex:
+        """With the model that is served, if it built the index; else with the one that did."""
+        known = TextIndex.open(folder).manifest.model
+        if same_model(self._model, known):
+            return TextIndex.open(folder, self._model)
+        return TextIndex.open(folder, self._load(known.name))
+
+    def _queue_searches(self) -> None:
+        """Searches wait with other texts for the served model, or else for that of the index."""
+        assert self._index is not None
+        model = self._index.model
+        if model is not None:
+            own = model is self._model
+            self.queues["search"] = self.queues["embed"] if own else self._queue(TextReader(model))
 
 
 def warm(host: ModelHost) -> None:
