@@ -17,7 +17,7 @@ from common import data_folder, publish, seconds
 from search_growth import growth
 from search_vectors import K, Published, Table, drawn, timed
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.corpus.duplicates import dedupe_vectors
 from tertium.corpus.exact import nearest
 from tertium.corpus.hnsw import EXACT_PAIRS, Method
@@ -182,7 +182,7 @@ def _ours(
         append.EXACT_SEARCH = 1000
     texts = [str(row) for row in range(len(stored))]
     took, built = timed(
-        lambda: TextIndex.build(folder, texts, Table(stored), vectors=stored, dtype=dtype)
+        lambda: Index.build(folder, texts, Table(stored), vectors=stored, dtype=dtype)
     )
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     snapshot = built._snapshot

@@ -9,7 +9,7 @@ import numpy as np
 from common import RESULTS, seconds
 from search_vectors import K, Published, Table, drawn, timed
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.corpus.duplicates import dedupe_vectors
 from tertium.corpus.hnsw import Method
 from tertium.corpus.mining import mine_vectors
@@ -78,7 +78,7 @@ def _index_times(vectors: np.ndarray) -> tuple[Method, float, float, float]:
     try:
         texts = (str(row) for row in range(len(vectors)))
         built, made = timed(
-            lambda: TextIndex.build(folder / "index", texts, Table(vectors), vectors=vectors)
+            lambda: Index.build(folder / "index", texts, Table(vectors), vectors=vectors)
         )
         queries = drawn(50, vectors.shape[1], kind="random", seed=1)
         each = [

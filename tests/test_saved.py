@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tertium
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.jobs import encode_file, iter_scores, read_vectors
 from tertium.recipes.files import read_recipe
 from tertium.recipes.sweep import read_sweep
@@ -67,15 +67,15 @@ def test_an_export_runs_the_model() -> None:
 
 @pytest.mark.usefixtures("saved")
 def test_an_index_is_searched_and_added_to() -> None:
-    index = TextIndex.open("index")
+    index = Index.open("index")
     index.check()
     found = [(hit.id, hit.text, pytest.approx(hit.score, abs=1e-5)) for hit in _hits(index)]
     assert found == [tuple(hit) for hit in EXPECTED["hits"]]
     assert index.add(["a red cat"]) == 1 and len(index) == 5
-    assert len(_hits(TextIndex.open("index"))) == 5
+    assert len(_hits(Index.open("index"))) == 5
 
 
-def _hits(index: TextIndex) -> list[Any]:
+def _hits(index: Index) -> list[Any]:
     return index.search("the cat", k=5)
 
 

@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import tertium
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.data.samples import sample_sentences
 
 FOLDER = Path(__file__).parent
@@ -35,7 +35,7 @@ def main() -> None:
     """The three tabs, wide and light; comparing once more, narrow and dark."""
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder) / "index"
-        TextIndex.build(index, sample_sentences(), tertium.load())
+        Index.build(index, sample_sentences(), tertium.load())
         command = [sys.executable, "-m", "tertium", "serve", "--port", "0", "--json"]
         command += ["--index", str(index)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

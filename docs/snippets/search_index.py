@@ -1,11 +1,11 @@
 import tertium
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.data.samples import sample_sentences
 
 model = tertium.load()
-index = TextIndex.build("my-index", sample_sentences(), model)
+index = Index.build("my-index", sample_sentences(), model)
 index.add(["The ship stayed in port."], ids=["ship"])
 
 for hit in index.search("The boat did not sail because of the storm.", k=3):
     print(f"{hit.score:.2f}  {hit.id}  {hit.text}")
-print(len(TextIndex.open("my-index")))
+print(len(Index.open("my-index")))

@@ -11,22 +11,36 @@ from tertium.lazy import lazy
 from tertium.registration import register_architectures
 
 if TYPE_CHECKING:
+    from tertium.corpus import Index
     from tertium.engines.loading import load
-    from tertium.errors import TertiumError
+    from tertium.errors import TertiumError, TertiumWarning
     from tertium.evaluation import Report
-    from tertium.explain import explain_score
-    from tertium.models import Encoder
+    from tertium.explain import Explanation, explain_score
+    from tertium.models import Embedder, Encoder, Ensemble, Model, PairScorer, TripleScorer
+    from tertium.models.loading import combine, convert
     from tertium.recipes import evaluate
     from tertium.recipes.schema import Recipe
     from tertium.recipes.train import train
+    from tertium.types import Hit
 
 __version__ = "0.1.0"
 __all__ = [
+    "Embedder",
     "Encoder",
+    "Ensemble",
+    "Explanation",
+    "Hit",
+    "Index",
+    "Model",
+    "PairScorer",
     "Recipe",
     "Report",
     "TertiumError",
+    "TertiumWarning",
+    "TripleScorer",
     "__version__",
+    "combine",
+    "convert",
     "evaluate",
     "explain_score",
     "load",
@@ -37,9 +51,12 @@ __getattr__ = lazy(
     __name__,
     {
         "engines.loading": ["load"],
-        "explain": ["explain_score"],
-        "models": ["Encoder"],
-        "errors": ["TertiumError"],
+        "corpus": ["Index"],
+        "explain": ["Explanation", "explain_score"],
+        "models": ["Embedder", "Encoder", "Ensemble", "Model", "PairScorer", "TripleScorer"],
+        "models.loading": ["combine", "convert"],
+        "errors": ["TertiumError", "TertiumWarning"],
+        "types": ["Hit"],
         "evaluation": ["Report"],
         "recipes": ["evaluate"],
         "recipes.schema": ["Recipe"],

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tests.fakes import HashEncoder
 from tests.serve.process import ROOT
 
@@ -105,7 +105,7 @@ def test_yaml_that_grows_is_refused_soon(tmp_path: Path) -> None:
 
 def test_an_index_with_a_pickle_is_not_run(tmp_path: Path, owned: Path, tiny_bert: Path) -> None:
     folder = tmp_path / "index"
-    TextIndex.build(folder, ["a cat", "a dog"], HashEncoder())
+    Index.build(folder, ["a cat", "a dog"], HashEncoder())
     for file in folder.rglob("*.npy"):
         np.save(file, np.array([Payload(owned)]), allow_pickle=True)
     refused = sentence("index", "search", folder, "a cat", "-m", tiny_bert)

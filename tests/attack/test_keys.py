@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tests.attack.client import SMALL, ask, exchange, read, statuses, until
 from tests.serve.fakes import FakeModel
 from tests.serve.process import Site, started
@@ -40,7 +40,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def site(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("search") / "index"
-    TextIndex.build(folder, list(MARKUP), FakeModel("hash"))
+    Index.build(folder, list(MARKUP), FakeModel("hash"))
     keys.write_text(content())
     flags = {"host": "::1", "model": "hash", "conditional_model": "respects"}
     with started(**flags, index=folder, keys=keys, cors_origins=[ORIGIN]) as found:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tests.attack.client import PATIENCE, ask, counted, embed, read, until
 from tests.serve.fakes import FakeModel
 from tests.serve.process import Site, children, started
@@ -27,7 +27,7 @@ TEXTS = [f"text {number}" for number in range(2000)]
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("search") / "index"
-    TextIndex.build(folder, TEXTS, FakeModel("slow"))
+    Index.build(folder, TEXTS, FakeModel("slow"))
     return folder
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tests.attack.client import (
     SMALL,
     ask,
@@ -36,7 +36,7 @@ LENGTH = b"Content-Length: %d\r\n" % len(SMALL)
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("search") / "index"
-    TextIndex.build(folder, ["a cat", "a dog"], FakeModel("hash"))
+    Index.build(folder, ["a cat", "a dog"], FakeModel("hash"))
     flags = {"model": "hash", "conditional_model": "respects", "index": folder}
     with started(
         **flags, access_log=True, max_connections=CONNECTIONS, header_timeout=3.0, deadline=60

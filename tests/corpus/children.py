@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from tertium.corpus import TextIndex, append
+from tertium.corpus import Index, append
 from tests.fakes import HashEncoder
 
 BEFORE = 40
@@ -24,14 +24,14 @@ def texts(start: int, count: int) -> list[str]:
 def make(folder: Path) -> None:
     """An index with a graph, two segments, and room for a merge of one of them."""
     append.EXACT_SEARCH = 20
-    index = TextIndex.build(folder, texts(0, BEFORE - 10), HashEncoder())
+    index = Index.build(folder, texts(0, BEFORE - 10), HashEncoder())
     index.add(texts(BEFORE - 10, 10))
 
 
 def add_and_die(folder: Path, at: int) -> None:
     """Add texts, and be killed at the change number ``at`` of a file of the index."""
     append.EXACT_SEARCH = 20
-    index = TextIndex.open(folder, HashEncoder())
+    index = Index.open(folder, HashEncoder())
     seen = 0
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
@@ -49,7 +49,7 @@ def add_and_die(folder: Path, at: int) -> None:
 def add_for_ever(folder: Path) -> None:
     """Add texts until someone puts an end to it."""
     append.EXACT_SEARCH = 20
-    index = TextIndex.open(folder, HashEncoder())
+    index = Index.open(folder, HashEncoder())
     while True:
         index.add(texts(len(index), 7))
 
@@ -57,11 +57,11 @@ def add_for_ever(folder: Path) -> None:
 def add_some(folder: Path, times: int) -> None:
     """Add a few texts several times."""
     append.EXACT_SEARCH = 20
-    index = TextIndex.open(folder, HashEncoder())
+    index = Index.open(folder, HashEncoder())
     for _ in range(times):
         index.add(["some", "more"])
 
 
 def build(folder: Path) -> None:
     """Build an index that takes a while."""
-    TextIndex.build(folder, texts(0, 20_000), HashEncoder())
+    Index.build(folder, texts(0, 20_000), HashEncoder())

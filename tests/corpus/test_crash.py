@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tertium.corpus import TextIndex, append
+from tertium.corpus import Index, append
 from tertium.errors import TertiumError
 from tertium.files import sha256
 from tertium.records import record
@@ -32,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def check(folder: Path) -> int:
     """Every text is there, under its id, and is found by its vector; gives their number."""
-    index = TextIndex.open(folder, HashEncoder())
+    index = Index.open(folder, HashEncoder())
     index.check()
     for number, hits in enumerate(index.search_many(children.texts(0, len(index)), k=1)):
         assert (hits[0].id, hits[0].text) == (str(number + 1), f"text {number}")
@@ -41,7 +41,7 @@ def check(folder: Path) -> int:
 
 
 def left_over(folder: Path) -> set[str]:
-    named = {name.split("/")[0] for name in TextIndex.open(folder).manifest.files()}
+    named = {name.split("/")[0] for name in Index.open(folder).manifest.files()}
     return {path.name for path in folder.iterdir()} - named - {"manifest.json", ".lock"}
 
 
@@ -55,9 +55,9 @@ def test_killed_at_every_change_of_a_file(whole: Path, tmp_path: Path) -> None:
         child.join(60)
         codes.append(child.exitcode)
         counts.append(check(folder))
-        assert TextIndex.open(folder, HashEncoder()).add(["one"], ids=["more"]) == 1
+        assert Index.open(folder, HashEncoder()).add(["one"], ids=["more"]) == 1
         assert left_over(folder) == set()
-        assert len(TextIndex.open(folder)) == counts[-1] + 1
+        assert len(Index.open(folder)) == counts[-1] + 1
         shutil.rmtree(folder)
         if child.exitcode == 0:
             break
@@ -80,7 +80,7 @@ def test_killed_at_any_moment(whole: Path, tmp_path: Path) -> None:
         child.join(60)
         counts.append(check(folder))
         assert (counts[-1] - counts[-2]) % 7 == 0 and counts[-1] >= counts[-2]
-    TextIndex.open(folder, HashEncoder()).add(["one"])
+    Index.open(folder, HashEncoder()).add(["one"])
     assert left_over(folder) == set()
 
 
@@ -100,9 +100,9 @@ def test_readers_see_a_whole_index_while_others_add(whole: Path, tmp_path: Path)
 def test_a_check_sees_what_others_have_merged_meanwhile(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "index"
     shutil.copytree(whole, folder)
-    index = TextIndex.open(folder, HashEncoder())
+    index = Index.open(folder, HashEncoder())
     before = set(index.manifest.files())
-    TextIndex.open(folder, HashEncoder()).add(children.texts(children.BEFORE, 25))
+    Index.open(folder, HashEncoder()).add(children.texts(children.BEFORE, 25))
     assert not all((folder / name).exists() for name in before)
     index.check()
     assert len(index) == children.BEFORE + 25
@@ -113,14 +113,14 @@ def test_a_check_begins_again_where_files_go_while_it_reads(
 ) -> None:
     folder = tmp_path / "index"
     shutil.copytree(whole, folder)
-    index, read = TextIndex.open(folder, HashEncoder()), list[Path]()
+    index, read = Index.open(folder, HashEncoder()), list[Path]()
 
     def hashed(path: Path) -> str:
         read.append(path)
         if len(read) == 2:
             with monkeypatch.context() as patch:
                 patch.setattr(record, "sha256", sha256)
-                TextIndex.open(folder, HashEncoder()).add(children.texts(children.BEFORE, 12))
+                Index.open(folder, HashEncoder()).add(children.texts(children.BEFORE, 12))
         return sha256(path)
 
     monkeypatch.setattr(record, "sha256", hashed)
@@ -138,7 +138,7 @@ def test_writers_take_turns(whole: Path, tmp_path: Path) -> None:
     for writer in writers:
         writer.join(60)
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
-    index = TextIndex.open(folder, HashEncoder())
+    index = Index.open(folder, HashEncoder())
     index.check()
     assert len(index) == children.BEFORE + 3 * 8 * 2
     entries = [index._snapshot.entry(at) for at in range(len(index))]
@@ -155,6 +155,6 @@ def test_a_killed_build_can_be_begun_anew(tmp_path: Path) -> None:
     child.kill()
     child.join(60)
     with pytest.raises(TertiumError, match="holds no index"):
-        TextIndex.open(folder)
-    index = TextIndex.build(folder, ["a", "b"], HashEncoder())
+        Index.open(folder)
+    index = Index.build(folder, ["a", "b"], HashEncoder())
     assert len(index) == 2 and left_over(folder) == set()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
-from tertium.corpus import TextIndex, append
+from tertium.corpus import Index, append
 from tertium.corpus.rows import unit
 from tertium.errors import DiskFullError, ModelNotFoundError, TertiumError
 from tests.corpus.draws import clustered
@@ -42,7 +42,7 @@ def files(folder: Path) -> set[str]:
 
 def test_few_texts_are_searched_exactly(tmp_path: Path) -> None:
     model = HashEncoder()
-    index = TextIndex.build(tmp_path / "deep" / "index", TEXTS, model)
+    index = Index.build(tmp_path / "deep" / "index", TEXTS, model)
     assert (len(index), index.manifest.graph, index.manifest.recall) == (60, None, None)
     cosines = unit(model.encode(["query"])) @ unit(model.encode(TEXTS)).T
     order = np.argsort(-cosines[0])
@@ -55,7 +55,7 @@ def test_few_texts_are_searched_exactly(tmp_path: Path) -> None:
 
 
 def test_asking_for_more_than_there_are_gives_all(tmp_path: Path) -> None:
-    index = TextIndex.build(tmp_path / "index", TEXTS[:4], HashEncoder())
+    index = Index.build(tmp_path / "index", TEXTS[:4], HashEncoder())
     assert sorted(hit.text for hit in index.search("query", k=100)) == TEXTS[:4]
     with pytest.raises(TertiumError, match="at least one neighbour, not 0"):
         index.search("query", k=0)
@@ -73,7 +73,7 @@ def test_however_texts_arrive(
     folder = tmp_path_factory.mktemp("drawn")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(append, "EXACT_SEARCH", 15)
-        index = TextIndex.build(folder / "index", texts[: ends[0]], model)
+        index = Index.build(folder / "index", texts[: ends[0]], model)
         for start, stop in itertools.pairwise(ends):
             assert index.add(texts[start:stop]) == stop - start
     index.check()
@@ -96,7 +96,7 @@ def test_however_texts_arrive(
 @pytest.mark.usefixtures("few")
 def test_a_graph_takes_over_and_grows(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    index = TextIndex.build(folder, TEXTS, HashEncoder())
+    index = Index.build(folder, TEXTS, HashEncoder())
     assert index.manifest.graph is not None and index.manifest.graph.count == 60
     assert index.manifest.recall is not None
     assert index.manifest.recall.value > 0.95 and index.manifest.recall.texts == 60
@@ -115,7 +115,7 @@ def test_recall_on_neighbourhoods(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     vectors = clustered(2500, width=32, spread=0.8)
     texts = [f"text {row}" for row in range(2500)]
     for dtype in ("float32", "int8"):
-        index = TextIndex.build(tmp_path / dtype, texts, Given(vectors), dtype=dtype)
+        index = Index.build(tmp_path / dtype, texts, Given(vectors), dtype=dtype)
         recall = index.manifest.recall
         assert recall is not None and recall.value > 0.95
         assert (recall.at, recall.queries, str(recall.against)) == (10, 200, "float32")
@@ -124,8 +124,8 @@ def test_recall_on_neighbourhoods(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_int8_takes_a_quarter(tmp_path: Path) -> None:
     vectors = clustered(500, width=64)
     texts = [f"text {row}" for row in range(500)]
-    plain = TextIndex.build(tmp_path / "plain", texts, Given(vectors))
-    small = TextIndex.build(tmp_path / "small", texts, Given(vectors), dtype="int8")
+    plain = Index.build(tmp_path / "plain", texts, Given(vectors))
+    small = Index.build(tmp_path / "small", texts, Given(vectors), dtype="int8")
     sizes = [
         (index.folder / index.manifest.segments[0].name / "vectors.npy").stat().st_size - 128
         for index in (plain, small)
@@ -145,7 +145,7 @@ def test_stored_vectors_save_encoding(tmp_path: Path) -> None:
     model = HashEncoder()
     vectors = 5 * model.encode(TEXTS)
     model.seen.clear()
-    index = TextIndex.build(tmp_path / "index", TEXTS, model, vectors=vectors)
+    index = Index.build(tmp_path / "index", TEXTS, model, vectors=vectors)
     assert len(model.seen) == 8
     assert index.search("text 50", k=1)[0].score == pytest.approx(1, abs=1e-6)
     for wrong, said in [
@@ -155,12 +155,12 @@ def test_stored_vectors_save_encoding(tmp_path: Path) -> None:
         (np.where(np.arange(60)[:, None] == 7, np.nan, vectors), "Vector 8 is not finite"),
     ]:
         with pytest.raises(TertiumError, match=said):
-            TextIndex.build(tmp_path / "other", TEXTS, model, vectors=wrong)
+            Index.build(tmp_path / "other", TEXTS, model, vectors=wrong)
         assert not (tmp_path / "other").exists()
 
 
 def test_ids_of_the_user(tmp_path: Path) -> None:
-    index = TextIndex.build(tmp_path / "index", ["one", "two"], HashEncoder(), ids=["x", "ü\n"])
+    index = Index.build(tmp_path / "index", ["one", "two"], HashEncoder(), ids=["x", "ü\n"])
     assert index.search("two", k=1)[0].id == "ü\n"
     index.add(["three"])
     assert index.search("three", k=1)[0].id == "3"
@@ -174,14 +174,14 @@ def test_ids_of_the_user(tmp_path: Path) -> None:
         with pytest.raises(TertiumError, match=said):
             index.add(texts, ids=ids)
         assert files(index.folder) == before
-    assert len(index) == len(TextIndex.open(index.folder)) == 3
+    assert len(index) == len(Index.open(index.folder)) == 3
 
 
 def test_ids_that_share_a_hash_are_still_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tertium.corpus.segments._id_hash", lambda name: 7)
-    index = TextIndex.build(tmp_path / "index", ["a", "b"], HashEncoder(), ids=["x", "y"])
+    index = Index.build(tmp_path / "index", ["a", "b"], HashEncoder(), ids=["x", "y"])
     assert index.add(["c"], ids=["z"]) == 1
     with pytest.raises(TertiumError, match="'y' of text 1"):
         index.add(["c"], ids=["y"])
@@ -189,7 +189,7 @@ def test_ids_that_share_a_hash_are_still_two(
 
 def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
     odd = ["", " ", "a\nb\r\n\tc", "üñí 🙂", "\u2028", "lone \ud800", '"}', "x" * 100_000]
-    index = TextIndex.build(tmp_path / "index", odd, _Any())
+    index = Index.build(tmp_path / "index", odd, _Any())
     assert [index._snapshot.entry(at).text for at in range(len(odd))] == odd
 
 
@@ -200,14 +200,14 @@ class _Any(HashEncoder):
 
 def test_another_model_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    TextIndex.build(folder, TEXTS, HashEncoder("one"))
+    Index.build(folder, TEXTS, HashEncoder("one"))
     for model, said in [
         (HashEncoder("two"), "was built with the model one, and two has other weights"),
         (HashEncoder("one", dimension=8), "vectors of width 8, the index has 16"),
     ]:
         with pytest.raises(TertiumError, match=said):
-            TextIndex.open(folder, model)
-    index = TextIndex.open(folder)
+            Index.open(folder, model)
+    index = Index.open(folder)
     with pytest.raises(ModelNotFoundError, match="not found under its name"):
         index.search("a")
     with pytest.raises(TertiumError, match=r"shape \(1, 4\) do not fit"):
@@ -219,8 +219,8 @@ def test_the_model_is_loaded_by_its_name(tmp_path: Path, tiny_bert: Path) -> Non
     import tertium
 
     model = tertium.load(tiny_bert)
-    TextIndex.build(tmp_path / "index", ["the cat", "a dog barks"], model)
-    index = TextIndex.open(tmp_path / "index")
+    Index.build(tmp_path / "index", ["the cat", "a dog barks"], model)
+    index = Index.open(tmp_path / "index")
     assert index.search("the cat", k=1)[0].id == "1"
     assert index.add(["cat sleeps"]) == 1
 
@@ -228,27 +228,27 @@ def test_the_model_is_loaded_by_its_name(tmp_path: Path, tiny_bert: Path) -> Non
 def test_vectors_must_be_finite(tmp_path: Path) -> None:
     model = Given(np.full((3, 4), np.nan))
     with pytest.raises(TertiumError, match="not finite for 'text 1'"):
-        TextIndex.build(tmp_path / "index", ["text 1"], model)
+        Index.build(tmp_path / "index", ["text 1"], model)
     assert not (tmp_path / "index").exists()
 
 
 @pytest.mark.parametrize("texts", [[], iter([])])
 def test_no_texts(tmp_path: Path, texts: Any) -> None:
     with pytest.raises(TertiumError, match="no texts to index"):
-        TextIndex.build(tmp_path / "index", texts, HashEncoder())
+        Index.build(tmp_path / "index", texts, HashEncoder())
     assert not (tmp_path / "index").exists()
 
 
 def test_a_text_must_be_one(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="text 1 is int"):
-        TextIndex.build(tmp_path / "index", ["a", 3], HashEncoder())  # type: ignore[list-item]
+        Index.build(tmp_path / "index", ["a", 3], HashEncoder())  # type: ignore[list-item]
 
 
 def test_folders_that_are_taken(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("x")
     (tmp_path / "file").write_text("x")
-    TextIndex.build(tmp_path / "index", ["a"], HashEncoder())
+    Index.build(tmp_path / "index", ["a"], HashEncoder())
     for name, said in [
         ("full", "exists and is not empty"),
         ("file", "exists and is not empty"),
@@ -256,10 +256,10 @@ def test_folders_that_are_taken(tmp_path: Path) -> None:
         ("index", "holds an index already. Add to it: tertium index add"),
     ]:
         with pytest.raises(TertiumError, match=said):
-            TextIndex.build(tmp_path / name, ["a"], HashEncoder())
+            Index.build(tmp_path / name, ["a"], HashEncoder())
     assert (tmp_path / "full" / "mine.txt").read_text() == "x"
     (tmp_path / "empty").mkdir()
-    assert len(TextIndex.build(tmp_path / "empty", ["a"], HashEncoder())) == 1
+    assert len(Index.build(tmp_path / "empty", ["a"], HashEncoder())) == 1
 
 
 @pytest.mark.usefixtures("few")
@@ -267,20 +267,20 @@ def test_folders_that_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["missing", "short", "changed"])
 def test_damage_is_named(tmp_path: Path, part: str, damage: str) -> None:
     folder = tmp_path / "index"
-    TextIndex.build(folder, TEXTS, HashEncoder())
+    Index.build(folder, TEXTS, HashEncoder())
     path = next(path for path in folder.rglob("*") if path.is_file() and part in path.name)
     content = path.read_bytes()
     if damage == "missing":
         path.unlink()
         with pytest.raises(TertiumError, match=rf"{path.name} is missing. Restore"):
-            TextIndex.open(folder)
+            Index.open(folder)
         return
     path.write_bytes(content[:-9] if damage == "short" else content[:-9] + b"\xff" * 9)
     with pytest.raises(TertiumError, match=rf"{path.name} is damaged"):
-        TextIndex.open(folder).check()
+        Index.open(folder).check()
     if damage == "short":
         with pytest.raises(TertiumError, match=r"bytes instead of"):
-            TextIndex.open(folder)
+            Index.open(folder)
 
 
 @pytest.mark.parametrize(
@@ -295,21 +295,21 @@ def test_damage_is_named(tmp_path: Path, part: str, damage: str) -> None:
 )
 def test_a_manifest_that_says_nothing(tmp_path: Path, content: str | None, said: str) -> None:
     folder = tmp_path / "index"
-    TextIndex.build(folder, ["a"], HashEncoder())
+    Index.build(folder, ["a"], HashEncoder())
     (folder / "manifest.json").unlink()
     if content is not None:
         (folder / "manifest.json").write_text(content)
     with pytest.raises(TertiumError, match=said):
-        TextIndex.open(folder)
+        Index.open(folder)
 
 
 def test_segments_that_do_not_fit_the_manifest(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    TextIndex.build(folder, ["a"], HashEncoder())
+    Index.build(folder, ["a"], HashEncoder())
     fields = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(fields | {"count": 2}))
     with pytest.raises(TertiumError, match="do not hold what its manifest says"):
-        TextIndex.open(folder)
+        Index.open(folder)
 
 
 def test_a_large_index_needs_usearch_before_it_encodes(
@@ -319,15 +319,15 @@ def test_a_large_index_needs_usearch_before_it_encodes(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     model = HashEncoder()
     with pytest.raises(TertiumError, match=r"tertium\[search\]"):
-        TextIndex.build(tmp_path / "index", ["a", "b"], model)
+        Index.build(tmp_path / "index", ["a", "b"], model)
     assert model.seen == []
 
 
 def test_an_open_index_stays_what_it_was(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    TextIndex.build(folder, ["a"], HashEncoder())
-    opened = TextIndex.open(folder, HashEncoder())
-    other = TextIndex.open(folder, HashEncoder())
+    Index.build(folder, ["a"], HashEncoder())
+    opened = Index.open(folder, HashEncoder())
+    other = Index.open(folder, HashEncoder())
     other.add(["b", "c"])
     assert len(opened) == 1 and [hit.text for hit in opened.search("b")] == ["a"]
     assert opened.add(["d"]) == 1 and len(opened) == 4
@@ -340,13 +340,13 @@ def test_a_full_disk_leaves_the_index_as_it_was(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    index = TextIndex.build(tmp_path / "index", TEXTS[:20], HashEncoder(), dtype=dtype)
+    index = Index.build(tmp_path / "index", TEXTS[:20], HashEncoder(), dtype=dtype)
     before = files(tmp_path / "index")
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(DiskFullError, match="index: no space is left on this disk"):
         index.add(TEXTS[20:])
     assert files(tmp_path / "index") == before
     with pytest.raises(DiskFullError, match="new: no space is left on this disk"):
-        TextIndex.build(tmp_path / "new", TEXTS, HashEncoder(), dtype=dtype)
+        Index.build(tmp_path / "new", TEXTS, HashEncoder(), dtype=dtype)
     assert files(tmp_path) == {"index"}
-    assert len(TextIndex.open(tmp_path / "index", HashEncoder())) == 20
+    assert len(Index.open(tmp_path / "index", HashEncoder())) == 20

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.corpus.inputs import table
 from tertium.corpus.manifest import MANIFEST, read_index_manifest
 from tertium.data.check import check_file
@@ -287,12 +287,12 @@ def test_kept_manifests(file: Path, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fuzz") / "index"
-    TextIndex.build(folder, [f"text {number}" for number in range(8)], HashEncoder())
+    Index.build(folder, [f"text {number}" for number in range(8)], HashEncoder())
     return folder
 
 
 def search(folder: Path) -> None:
-    opened = TextIndex.open(folder, HashEncoder())
+    opened = Index.open(folder, HashEncoder())
     opened.search("text 1", k=3)
     for position in range(len(opened)):
         opened._snapshot.entry(position)

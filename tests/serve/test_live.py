@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tertium.client import Client, ServerError
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.errors import TertiumError
 from tests.conftest import ROOT
 from tests.serve.fakes import FakeModel
@@ -31,7 +31,7 @@ TEXTS = ["a cat sleeps", "a dog barks", "50 % of “ünïcode” 🐈"]
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("search") / "index"
-    TextIndex.build(folder, ["a cat", "a dog", "a bird"], FakeModel("hash"))
+    Index.build(folder, ["a cat", "a dog", "a bird"], FakeModel("hash"))
     with live(conditional_model="respects", index=folder) as started:
         yield started
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tests.serve.fakes import FakeModel
 from tests.serve.live import Live, live
 
@@ -45,7 +45,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("search") / "index"
-    TextIndex.build(folder, ["a cat", "a dog", "a bird"], FakeModel("hash"))
+    Index.build(folder, ["a cat", "a dog", "a bird"], FakeModel("hash"))
     with live(conditional_model="respects", index=folder) as started:
         yield started
 

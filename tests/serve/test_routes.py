@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.errors import TertiumError
 from tertium.serve.routes import ENDPOINTS, Call, Endpoint
 from tests.serve.fakes import FakeModel
@@ -129,7 +129,7 @@ def test_what_takes_too_long_to_explain_is_refused(texts: dict[str, str], code: 
 
 @awaited
 async def test_search_finds_what_is_added_meanwhile(tmp_path: Path) -> None:
-    index = TextIndex.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("hash"))
+    index = Index.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("hash"))
     async with running(index=tmp_path / "index") as client:
         found = await post(client, "search", query=["a dog", "a cat"], k=1)
         assert [hits[0]["text"] for hits in found["results"]] == ["a dog", "a cat"]
@@ -173,7 +173,7 @@ def test_a_damaged_index_costs_the_search_and_nothing_else(
     logging.getLogger("tertium.serve").propagate = True
     caplog.set_level(logging.INFO, "tertium.serve")
     folder, copy = tmp_path / "index", tmp_path / "copy"
-    TextIndex.build(folder, ["a cat", "a dog"], FakeModel("hash"))
+    Index.build(folder, ["a cat", "a dog"], FakeModel("hash"))
     shutil.copytree(folder, copy)
     damage(folder)
 
@@ -210,7 +210,7 @@ async def test_an_index_that_is_lost_meanwhile_comes_back_and_no_path_is_told(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "index"
-    TextIndex.build(folder, ["a cat", "a dog"], FakeModel("hash"))
+    Index.build(folder, ["a cat", "a dog"], FakeModel("hash"))
     async with running(index=folder, index_retry=0.05) as client:
         await until_search_is(client, "ok")
         folder.rename(tmp_path / "elsewhere")
@@ -221,7 +221,7 @@ async def test_an_index_that_is_lost_meanwhile_comes_back_and_no_path_is_told(
         (tmp_path / "elsewhere").rename(folder)
         await until_search_is(client, "ok")
         shutil.rmtree(folder)
-        TextIndex.build(folder, ["a bird"], FakeModel("other"))
+        Index.build(folder, ["a bird"], FakeModel("other"))
         assert (await client.post("/v1/search", json={"query": "a"})).status_code == 503
         await until_search_is(client, "ok")
         found = await post(client, "search", query="a bird")
@@ -242,7 +242,7 @@ async def test_faults_of_the_server_are_503_without_paths(monkeypatch: pytest.Mo
 
 @awaited
 async def test_an_index_brings_its_own_model(tmp_path: Path) -> None:
-    TextIndex.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("other"))
+    Index.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("other"))
     async with running(index=tmp_path / "index") as client:
         found = await post(client, "search", query="a dog", k=1)
         assert found["model"] == "other" and found["results"][0][0]["text"] == "a dog"

@@ -12,7 +12,7 @@ from tertium.errors import TertiumError, unknown_name
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tertium.corpus import TextIndex
+    from tertium.corpus import Index
 
 __all__ = ["add", "app", "build", "search", "stats"]
 
@@ -45,12 +45,12 @@ def build(
         raise unknown_name("dtype", dtype, [str(known) for known in Dtype])
     if output.exists():
         check_new_index(output)
-    from tertium.corpus import TextIndex
+    from tertium.corpus import Index
     from tertium.engines.loading import load_embedder
 
     given = corpus.stream()
     loaded = load_embedder(model, engine=engine)
-    index = TextIndex.build(output, given.pop("texts"), loaded, dtype=dtype, **given)
+    index = Index.build(output, given.pop("texts"), loaded, dtype=dtype, **given)
     _show_added(index, len(index), as_json=as_json)
 
 
@@ -159,9 +159,9 @@ def stats(
     Example: tertium index stats my-index
     """
     checks.index(index)
-    from tertium.corpus import TextIndex
+    from tertium.corpus import Index
 
-    opened = TextIndex.open(index)
+    opened = Index.open(index)
     if check:
         opened.check()
     summary = _summary(opened) | {"checked": check}
@@ -174,18 +174,18 @@ def stats(
     show(summary, table((), rows), as_json=as_json)
 
 
-def _open(index: Path, model: str | None, engine: str) -> "TextIndex":
+def _open(index: Path, model: str | None, engine: str) -> "Index":
     checks.index(index)
-    from tertium.corpus import TextIndex
+    from tertium.corpus import Index
     from tertium.engines.loading import load_embedder
 
-    opened = TextIndex.open(index, engine=engine)  # fails before a model is loaded in vain
+    opened = Index.open(index, engine=engine)  # fails before a model is loaded in vain
     if model is None:
         return opened
-    return TextIndex.open(index, load_embedder(model, engine=engine))
+    return Index.open(index, load_embedder(model, engine=engine))
 
 
-def _summary(index: "TextIndex") -> dict[str, Any]:
+def _summary(index: "Index") -> dict[str, Any]:
     manifest = index.manifest
     recall = manifest.recall
     return {
@@ -200,7 +200,7 @@ def _summary(index: "TextIndex") -> dict[str, Any]:
     }
 
 
-def _show_added(index: "TextIndex", added: int, *, as_json: bool) -> None:
+def _show_added(index: "Index", added: int, *, as_json: bool) -> None:
     recall = index.manifest.recall
     quality = "exact search" if recall is None else f"recall@{recall.at} {recall.value:.3f}"
     new = f", {added:,} of them new" if added < len(index) else ""
@@ -209,7 +209,7 @@ def _show_added(index: "TextIndex", added: int, *, as_json: bool) -> None:
 
 
 def _show_hits(
-    index: "TextIndex", queries: list[str], *, k: int, threshold: float | None, as_json: bool
+    index: "Index", queries: list[str], *, k: int, threshold: float | None, as_json: bool
 ) -> None:
     found = index.search_many(queries, k=k, threshold=threshold)
     document = {

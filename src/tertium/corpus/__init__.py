@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tertium.corpus.clusters import Cluster, Clustering, cluster
     from tertium.corpus.duplicates import Deduped, Dropped, Reason, dedupe
     from tertium.corpus.hnsw import Method
-    from tertium.corpus.index import Hit, TextIndex
+    from tertium.corpus.index import Hit, Index
     from tertium.corpus.manifest import Dtype
     from tertium.corpus.mining import Mined, MinedPair, mine
 
@@ -19,11 +19,11 @@ __all__ = [
     "Dropped",
     "Dtype",
     "Hit",
+    "Index",
     "Method",
     "Mined",
     "MinedPair",
     "Reason",
-    "TextIndex",
     "cluster",
     "dedupe",
     "mine",
@@ -35,7 +35,7 @@ __getattr__ = lazy(
         "clusters": ["Cluster", "Clustering", "cluster"],
         "duplicates": ["Deduped", "Dropped", "Reason", "dedupe"],
         "hnsw": ["Method"],
-        "index": ["Hit", "TextIndex"],
+        "index": ["Hit", "Index"],
         "manifest": ["Dtype"],
         "mining": ["Mined", "MinedPair", "mine"],
     },

@@ -17,10 +17,10 @@ from tertium.errors import ModelNotFoundError, TertiumError
 from tertium.models.base import Embedder
 from tertium.types import EngineName, Hit
 
-__all__ = ["Hit", "TextIndex"]
+__all__ = ["Hit", "Index"]
 
 
-class TextIndex:
+class Index:
     """Texts and their vectors in a folder.
 
     Fewer than 20,000 texts are searched exactly, more by a graph (HNSW). Adding is safe: until the
@@ -28,9 +28,9 @@ class TextIndex:
 
     Example:
         >>> import tempfile, tertium
-        >>> from tertium.corpus import TextIndex
+        >>> from tertium.corpus import Index
         >>> folder = tempfile.mkdtemp() + "/index"
-        >>> index = TextIndex.build(folder, ["A cat sleeps.", "Stocks fell."], tertium.load())
+        >>> index = Index.build(folder, ["A cat sleeps.", "Stocks fell."], tertium.load())
         >>> index.search("A kitten is napping.", k=1)[0].text
         'A cat sleeps.'
     """
@@ -55,7 +55,7 @@ class TextIndex:
         dtype: Dtype | str = Dtype.FLOAT32,
         vectors: NDArray[Any] | None = None,
         progress: bool | None = None,
-    ) -> "TextIndex":
+    ) -> "Index":
         """Make an index in a new folder.
 
         Args:
@@ -81,7 +81,7 @@ class TextIndex:
         model: Embedder | None = None,
         *,
         engine: EngineName | str = EngineName.TORCH,
-    ) -> "TextIndex":
+    ) -> "Index":
         """Open an index as it is now.
 
         Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -55,6 +56,11 @@ class EncodeOptions(TypedDict, total=False):
     token_budget: int | None
     progress: bool | None
     truncation: TokenizationStats | None
+    # As sentence-transformers spells them.
+    batch_size: int | None
+    normalize_embeddings: bool
+    show_progress_bar: bool | None
+    convert_to_numpy: bool
 
 
 class Model(ABC):
@@ -229,6 +235,38 @@ class Model(ABC):
         scores = self._scores(query, texts, condition)
         best = np.argsort(-scores, kind="stable")[:top_k]
         return [Hit(str(at), texts[at], float(scores[at])) for at in best]
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        revision: str | None = None,
+        commit_message: str = "Add a model of tertium",
+        token: str | None = None,
+    ) -> str:
+        """Save the model in a repository of the Hugging Face hub; gives the commit's address.
+
+        Args:
+            repo_id: ``organisation/name``; made if there is none.
+            private: whether a new repository is (default: as the organisation has it).
+            revision: branch to commit to (default: the main one).
+            commit_message: of the commit.
+            token: of the hub (default: that of ``hf auth login``).
+        """
+        from huggingface_hub import HfApi
+
+        hub = HfApi(token=token)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder) / "model")
+            hub.create_repo(repo_id, private=private, exist_ok=True)
+            commit = hub.upload_folder(
+                repo_id=repo_id,
+                folder_path=Path(folder) / "model",
+                revision=revision,
+                commit_message=commit_message,
+            )
+        return str(commit.commit_url)
 
     def check_condition(self, condition: str | None) -> None:
         """Raise if there is a condition and the model takes none."""

@@ -329,6 +329,14 @@ class Encoder(Part, Embedder):
         output: Literal["torch"],
         **options: Unpack[EncodeOptions],
     ) -> Tensor: ...
+    @overload
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        *,
+        convert_to_tensor: Literal[True],
+        **options: Unpack[EncodeOptions],
+    ) -> Tensor: ...
 
     def encode(
         self,
@@ -340,6 +348,11 @@ class Encoder(Part, Embedder):
         token_budget: int | None = None,
         progress: bool | None = None,
         truncation: TokenizationStats | None = None,
+        batch_size: int | None = None,
+        normalize_embeddings: bool = False,
+        show_progress_bar: bool | None = None,
+        convert_to_tensor: bool = False,
+        convert_to_numpy: bool = True,
     ) -> Matrix | Tensor:
         """Encode texts into one row each, in input order.
 
@@ -357,21 +370,27 @@ class Encoder(Part, Embedder):
             token_budget: tokens per batch, padding included (default: by device).
             progress: False for no progress on standard error.
             truncation: count cut texts here instead of warning, for a report over several calls.
+            batch_size: texts per batch at most (default: as many as the token budget allows).
+            normalize_embeddings: ``normalize``, as sentence-transformers spells it.
+            show_progress_bar: ``progress``, likewise.
+            convert_to_tensor: ``output="torch"``, likewise.
+            convert_to_numpy: taken and not needed: rows are numpy unless asked otherwise.
         """
         counted = TokenizationStats() if truncation is None else truncation
         single = isinstance(texts, str)
         rows = self._encode(
             [texts] if isinstance(texts, str) else check_texts(texts),
-            normalize=normalize,
+            normalize=normalize or normalize_embeddings,
             prompt=self.prompt if prompt is None else prompt,
             budget=self._default_budget() if token_budget is None else token_budget,
-            progress=progress,
+            batch_size=batch_size,
+            progress=show_progress_bar if progress is None else progress,
             truncation=counted,
         )
         if truncation is None:
             counted.report()
         result = rows[0] if single else rows
-        return result if output == "torch" else result.cpu().numpy()
+        return result if output == "torch" or convert_to_tensor else result.cpu().numpy()
 
     def encode_stream(
         self, texts: Iterable[str], *, window: int = _WINDOW, **options: Unpack[EncodeOptions]
@@ -473,25 +492,34 @@ class Encoder(Part, Embedder):
         normalize: bool,
         prompt: str,
         budget: int,
+        batch_size: int | None,
         progress: bool | None,
         truncation: TokenizationStats,
     ) -> Tensor:
         places: dict[str, int] = {}
         rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
         ids = self._tokenize([prompt + text for text in places], truncation)
-        result = self._rows(ids, prompt=prompt, budget=budget, progress=progress)
+        result = self._rows(
+            ids, prompt=prompt, budget=budget, batch_size=batch_size, progress=progress
+        )
         if normalize:
             result = torch.nn.functional.normalize(result, dim=1)
         return result if len(places) == len(texts) else result[torch.from_numpy(rows)]
 
     def _rows(
-        self, ids: Sequence[list[int]], *, prompt: str, budget: int, progress: bool | None
+        self,
+        ids: Sequence[list[int]],
+        *,
+        prompt: str,
+        budget: int,
+        batch_size: int | None = None,
+        progress: bool | None,
     ) -> Tensor:
         """One embedding for each list of ids."""
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = torch.empty(len(ids), self.dimension, device=self.device)
         extra = self.prompt_features(prompt)
-        batches = lean_batches(lengths, budget=budget)
+        batches = lean_batches(lengths, budget=budget, most=batch_size)
         with (
             evaluating(self.model) if self.engine is None else contextlib.nullcontext(),
             bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,

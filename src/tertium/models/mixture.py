@@ -138,6 +138,7 @@ class Ensemble(_Mixture, Embedder):
         texts: str | Sequence[str],
         *,
         output: Literal["numpy", "torch"] = "numpy",
+        convert_to_tensor: bool = False,
         **options: Unpack[EncodeOptions],
     ) -> Any:
         """One row per text; takes the options of :meth:`Encoder.encode`.
@@ -145,7 +146,7 @@ class Ensemble(_Mixture, Embedder):
         ``normalize`` scales the sum, not its parts. Cut texts are counted for the member that cuts
         most.
         """
-        normalize = options.pop("normalize", False)
+        asked = options.pop("normalize", False), options.pop("normalize_embeddings", False)
         counted = options.pop("truncation", None)
         counts = [TokenizationStats() for _ in self.members]
         parts = []
@@ -153,13 +154,13 @@ class Ensemble(_Mixture, Embedder):
             options["truncation"] = count
             parts.append(member.weight * member.encoder.encode(texts, **options))
         rows = np.sum(parts, axis=0)
-        if normalize:
+        if any(asked):
             rows = unit_rows(np.atleast_2d(rows)).reshape(rows.shape)
         stats = TokenizationStats() if counted is None else counted
         stats.add_most(counts)
         if counted is None:
             stats.report()
-        if output == "numpy":
+        if output == "numpy" and not convert_to_tensor:
             return rows
         import torch
 

@@ -163,6 +163,7 @@ class StaticEncoder(Encoder):
         normalize: bool,
         prompt: str,
         budget: int,
+        batch_size: int | None,
         progress: bool | None,
         truncation: TokenizationStats,
     ) -> Tensor:

@@ -166,23 +166,25 @@ def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray
     return batches
 
 
-def lean_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray]:
+def lean_batches(lengths: np.ndarray, *, budget: int, most: int | None = None) -> list[np.ndarray]:
     """As :func:`token_budget_batches`, but cut where padding costs more than another batch.
 
     The cheapest cuts between texts of different lengths, by dynamic programming: a batch costs its
     tokens, padding included, and a part of the budget besides. Of a few texts of all lengths, one
-    large batch would often be half padding.
+    large batch would often be half padding. No batch has more than ``most`` texts.
 
     >>> lean_batches(np.array([3, 40, 4, 38]), budget=256)
     [array([1, 3]), array([2, 0])]
     """
     order = _longest_first(lengths, budget)
+    if most is not None and most < 1:
+        raise ValueError(f"the batch size must be at least 1, got {most}")
     if len(order) == 1:
         return [order]
     lengths = np.maximum(lengths[order], 1)
     begins = np.flatnonzero(np.diff(lengths, prepend=0))  # where a shorter length begins
     widths, edges = lengths[begins], np.append(begins, len(order))
-    sizes = np.maximum(budget // widths, 1)
+    sizes = np.clip(budget // widths, 1, most)
     least, last = np.zeros(len(edges)), np.zeros(len(edges), int)
     for end in range(1, len(edges)):
         counts = edges[end] - edges[:end]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tertium.corpus import TextIndex
+from tertium.corpus import Index
 from tertium.corpus.manifest import MANIFEST, same_model
 from tertium.corpus.rows import unit
 from tertium.errors import TertiumError, TertiumWarning
@@ -142,13 +142,11 @@ class HostedIndex:
         fault: why it cannot be searched, if it cannot.
     """
 
-    def __init__(
-        self, folder: Path, open_index: Callable[[Path], TextIndex], *, retry: float
-    ) -> None:
+    def __init__(self, folder: Path, open_index: Callable[[Path], Index], *, retry: float) -> None:
         self._folder = folder
         self._open_index = open_index
         self._retry = retry
-        self._index: TextIndex | None = None
+        self._index: Index | None = None
         self._changed = 0
         self._seen: object = None  # what the folder held when it failed
         self._looked = -math.inf
@@ -202,7 +200,7 @@ class HostedIndex:
             raise unsearchable() from None
         return [[{"id": h.id, "text": h.text, "score": float(h.score)} for h in x] for x in found]
 
-    def _refresh(self, index: TextIndex) -> None:
+    def _refresh(self, index: Index) -> None:
         changed = _changed(index.folder)
         if changed == self._changed:
             return
@@ -377,12 +375,12 @@ class ModelHost:
             )
         return found
 
-    def _open_index(self, folder: Path) -> TextIndex:
+    def _open_index(self, folder: Path) -> Index:
         """With the model that is served, if it built the index; else with the one that did."""
-        known = TextIndex.open(folder).manifest.model
+        known = Index.open(folder).manifest.model
         if same_model(self._model, known):
-            return TextIndex.open(folder, self._model)
-        return TextIndex.open(folder, self._load(known.name))
+            return Index.open(folder, self._model)
+        return Index.open(folder, self._load(known.name))
 
     def _queue_searches(self) -> None:
         """Searches wait with other texts for the served model, or else for that of the index."""
