@@ -108,7 +108,7 @@ def report(
         list[Path],
         typer.Option(
             help="Graded pairs, or triples with a column condition; may be repeated.",
-            callback=checks.files,
+            callback=checks.file,
         ),
     ] = [],
     texts: Annotated[

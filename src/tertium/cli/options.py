@@ -27,7 +27,7 @@ _MODEL = "Reserved name, folder or hub id"
 Model = Annotated[str, typer.Option("--model", "-m", help=f"{_MODEL}.", callback=checks.model)]
 ModelArgument = Annotated[str, typer.Argument(help=f"{_MODEL}.", callback=checks.model)]
 ModelNames = Annotated[
-    list[str], typer.Argument(help="Reserved names, folders or hub ids.", callback=checks.models)
+    list[str], typer.Argument(help="Reserved names, folders or hub ids.", callback=checks.model)
 ]
 Scorer = Annotated[
     str | None,

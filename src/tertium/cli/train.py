@@ -77,7 +77,7 @@ def distil(
     teachers: Annotated[
         list[str],
         typer.Argument(
-            help="Models whose embeddings are learned: their sum.", callback=checks.models
+            help="Models whose embeddings are learned: their sum.", callback=checks.model
         ),
     ],
     texts: Annotated[
