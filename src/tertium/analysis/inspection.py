@@ -19,6 +19,7 @@ from tertium.models.twin import encoder_layers
 from tertium.progress import bar
 
 __all__ = ["Inspection", "inspect_encoders", "layer_energies"]
+
 _BATCH = 32
 
 

@@ -13,12 +13,11 @@ from tertium.data import benchmarks
 from tertium.errors import TertiumError, require
 from tertium.evaluation.metrics import hundred
 from tertium.functional import cosine_matrix, cosine_pairs
+from tertium.models.base import Embedder
 
 if TYPE_CHECKING:
     from mteb import AbsTask
     from mteb.models import ModelMeta
-
-from tertium.models.base import Embedder
 
 __all__ = ["LOCAL_TASKS", "MtebEncoder", "run_mteb"]
 
@@ -52,7 +51,7 @@ class MtebEncoder:
         from mteb.models import ModelMeta
 
         ours = {data: task for task, (data, _) in LOCAL_TASKS.items()}
-        seen = {ours.get(data.name, data.name) for data in getattr(self.model, "training_data", ())}
+        seen = {ours.get(data.name, data.name) for data in self.model.training_data}
         name = self.model.name
         return ModelMeta.create_empty(
             overwrites={

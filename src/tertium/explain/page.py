@@ -7,6 +7,7 @@ from tertium.explain import Explanation, Focus
 from tertium.explain.figures import explanation_title, smallest_sentence, strongest_words
 
 __all__ = ["explanation_html"]
+
 _MOST = 40  # words of a text in a table
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;

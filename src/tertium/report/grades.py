@@ -18,6 +18,7 @@ from tertium.report.model_report import ModelReport, Scoring
 from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, rounded
 
 __all__ = ["calibration_section", "conditions_section", "gallery_section", "scatter_section"]
+
 _MARGIN = 0.1  # of the model's scale that grades seen in a file may leave free at either end
 
 
@@ -31,30 +32,23 @@ def scatter_section(
         return None, [LeftOut("scatter", None, reason)]
     found = {scoring.name: scoring.values[main.name] for scoring in by_cosine}
     correlations = {name: spearman(main.gold, values) for name, values in found.items()}
-    drawn = Drawn(
-        name="cosine-against-gold",
-        figure=gold_scatter(main.gold, found, correlations=correlations),
-        title=f"Cosine against grade, {main.name}",
-        caption=(
-            "A point is a pair; across, the grade that people gave it (also its colour), up, the "
-            "model's cosine. A good model's cloud rises from left to right and is narrow. The "
-            "black line joins medians: where it is flat, the model does not tell those grades "
-            "apart. The height itself means nothing: cosines of two models do not compare."
+    drawn = Drawn.of(
+        "cosine-against-gold",
+        gold_scatter(main.gold, found, correlations=correlations),
+        alt=(
+            _told(
+                f"Scatter plots of {len(main.gold):,} pairs. Spearman: ",
+                {name: f"{100 * value:.1f}" for name, value in correlations.items()},
+            )
         ),
-        alt=_told(
-            f"Scatter plots of {len(main.gold):,} pairs. Spearman: ",
-            {name: f"{100 * value:.1f}" for name, value in correlations.items()},
-        ),
-        function="gold_scatter",
-        paper="miCSE, Figure 5",
+        set=main.name,
     )
     numbers = {
         "set": main.name,
         "gold": main.gold.tolist(),
         "cosine": {name: values.round(5).tolist() for name, values in found.items()},
     }
-    lead = f"Every pair of {main.name}, as people and as models see it."
-    return Section("scatter", "Cosine against grade", lead, (drawn,), numbers), []
+    return Section.of("scatter", (drawn,), numbers, set=main.name), []
 
 
 def calibration_section(
@@ -84,21 +78,15 @@ def calibration_section(
         found[name] = calibration(one.gold, scored[0].values[one.name], scale=scored[0].scale)
     if not found:
         return None, left_out
-    drawn = Drawn(
-        name="calibration",
-        figure=calibration_figure(found),
-        title="Score against mean grade",
-        caption=(
-            "Pairs are put together by the score they got; a point is such a bin, the line "
-            "through it the 95 % interval of its mean grade. On the dashed line a score of 3 means "
-            "what people call a 3; above it the model is too strict, below it too generous. The "
-            "bars count pairs: where there are few, a point says little."
+    drawn = Drawn.of(
+        "calibration",
+        calibration_figure(found),
+        alt=(
+            _told(
+                "Calibration curves. Mean error: ",
+                {name: f"{measured.error:.2f}" for name, measured in found.items()},
+            )
         ),
-        alt=_told(
-            "Calibration curves. Mean error: ",
-            {name: f"{measured.error:.2f}" for name, measured in found.items()},
-        ),
-        function="calibration_figure",
     )
     rows = [
         [name, f"{m.bias:+z.2f}", f"{m.error:.2f}", f"{100 * m.within_half:.0f} %"]
@@ -110,13 +98,12 @@ def calibration_section(
         rows,
     )
     numbers = {name: _plain(measured) for name, measured in found.items()}
-    lead = "A correlation does not care for the scale. Whoever sets a threshold does."
     blocks: list[Block] = [drawn, table]
     if assumed:
         names = " and ".join(sorted(assumed))
         text = f"{names}: no scale is stated (--scale), so it is taken to be the model's."
         blocks.append(Note(text))
-    return Section("calibration", "Calibration", lead, tuple(blocks), numbers), left_out
+    return Section.of("calibration", tuple(blocks), numbers), left_out
 
 
 def _other_scale(one: GradedSet, scale: tuple[float, float]) -> str | None:
@@ -197,21 +184,19 @@ def conditions_section(
     for number, entry in enumerate(shown, 1):
         a, b, condition = entry.triple
         blocks.append(
-            Drawn(
-                name=f"focus-{number}",
-                figure=focus_figure(entry.found),
-                title=f"Attention with respect to “{condition}”, {entry.label}",
-                caption=(
-                    f"{entry.label}: “{a}” and “{b}”, with respect to: {condition}. Left, "
-                    "attention of the last layer; right, as the condition reallocates it. Darker "
-                    "is more. Words that exchange most attention with the condition are framed: "
-                    "they should gain from left to right."
+            Drawn.of(
+                "focus",
+                focus_figure(entry.found),
+                number=number,
+                alt=(
+                    "Two heat maps between words. Marked: "
+                    + ", ".join(entry.found.words[at] for at in entry.found.marked)
+                    + "."
                 ),
-                alt="Two heat maps between words. Marked: "
-                + ", ".join(entry.found.words[at] for at in entry.found.marked)
-                + ".",
-                function="focus_figure",
-                paper="SEAVER, Figures 4 and 6 to 8",
+                condition=condition,
+                label=entry.label,
+                a=a,
+                b=b,
             )
         )
         numbers["focus"].append(
@@ -223,13 +208,9 @@ def conditions_section(
                 "relevance": rounded(entry.found.relevance.tolist()),
             }
         )
-    lead = (
-        "The same two texts can be alike in one respect and not in another. These figures tell "
-        "whether a model's score moves when only the condition changes, and the right way."
-    )
     if not blocks:
         return None, left_out
-    return Section("conditions", "Conditions", lead, tuple(blocks), numbers), left_out
+    return Section.of("conditions", tuple(blocks), numbers), left_out
 
 
 def _sensitivity(
@@ -302,12 +283,7 @@ def gallery_section(
             ]
     if not blocks:
         return None, [LeftOut("gallery", None, "no model here takes pairs without conditions.")]
-    lead = (
-        f"Pairs of {main.name} whose rank by the model is furthest from their rank by people. "
-        "“Places off” is the difference of the two ranks as a share of all pairs. Some of these "
-        "are mistakes of the model, some of the grades: read them before you decide."
-    )
-    return Section("gallery", "Largest disagreements", lead, tuple(blocks), numbers), []
+    return Section.of("gallery", tuple(blocks), numbers, set=main.name), []
 
 
 def _gap(gold: NDArray[np.float64], predicted: NDArray[np.float64]) -> NDArray[np.float64]:

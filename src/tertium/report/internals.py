@@ -75,11 +75,7 @@ def plane_section(
             for label, values in measured.items()
         },
     }
-    lead = (
-        "A good space puts what means the same in one place (alignment) and uses all of the "
-        "sphere for the rest (uniformity). Both are better when smaller."
-    )
-    return Section("plane", "Alignment and uniformity", lead, tuple(blocks), numbers), left_out
+    return Section.of("plane", tuple(blocks), numbers), left_out
 
 
 def energy_section(
@@ -99,22 +95,17 @@ def energy_section(
         for report in reports
         if any(part.energy for part in report.parts)
     }
-    caption = (
-        "The norm of the first token's context against that of all other tokens, layer by layer, "
-        f"the mean over {texts} texts. The higher, the more of what a layer computes is gathered "
-        "in CLS. It matters to models whose pooling is CLS."
-    )
     told = {name: f"{fmean(values):.3f}" for name, values in energies.items()}
     blocks: list[Block] = [
-        Drawn(
-            name="cls-energy",
-            figure=energy_curves(energies),
-            title="CLS energy of each layer",
-            caption=caption,
-            alt="Line per model. Mean of all layers: "
-            + "; ".join(f"{name} {value}" for name, value in told.items())
-            + ".",
-            function="energy_curves",
+        Drawn.of(
+            "cls-energy",
+            energy_curves(energies),
+            alt=(
+                "Line per model. Mean of all layers: "
+                + "; ".join(f"{name} {value}" for name, value in told.items())
+                + "."
+            ),
+            texts=texts,
         )
     ]
     points = {label: (mean, scores[label]) for label, mean in means.items() if label in scores}
@@ -130,50 +121,35 @@ def energy_section(
         "against": {label: {"energy": x, "spearman": y} for label, (x, y) in points.items()},
         "texts": texts,
     }
-    lead = (
-        "JTCSE's observation is that models attend too little to the token they are pooled from, "
-        "and that those which attend to it more do better on STS."
-    )
-    return Section("energy", "CLS energy", lead, tuple(blocks), numbers), left_out
+    return Section.of("energy", tuple(blocks), numbers), left_out
 
 
 def _plane(places: Mapping[str, Place], main: GradedSet) -> Drawn:
-    return Drawn(
-        name="alignment-uniformity",
-        figure=alignment_uniformity_plane(places),
-        title=f"The plane of alignment and uniformity, {main.name}",
-        caption=(
-            "A point is a model, in brackets its Spearman. The best place is the lower left: "
-            "paraphrases close together, everything else spread out. A model far right has "
-            "collapsed into a corner of its space. A low point there is no merit: if all texts "
-            "are close, so are paraphrases."
+    return Drawn.of(
+        "alignment-uniformity",
+        alignment_uniformity_plane(places),
+        alt=(
+            "Points. "
+            + "; ".join(
+                f"{name}: alignment {place.alignment:.3f}, uniformity {place.uniformity:.3f}"
+                for name, place in places.items()
+            )
+            + "."
         ),
-        alt="Points. "
-        + "; ".join(
-            f"{name}: alignment {place.alignment:.3f}, uniformity {place.uniformity:.3f}"
-            for name, place in places.items()
-        )
-        + ".",
-        function="alignment_uniformity_plane",
-        paper="JTCSE, Figure 7",
+        set=main.name,
     )
 
 
 def _against(points: Mapping[str, tuple[float, float]]) -> Drawn:
-    return Drawn(
-        name="cls-energy-against-sts",
-        figure=energy_against_scores(points),
-        title="CLS energy against STS",
-        caption=(
-            "A point is a model. JTCSE finds points of related models along a rising line. Two or "
-            "three points show no trend, and models of other depth or pooling do not compare."
+    return Drawn.of(
+        "cls-energy-against-sts",
+        energy_against_scores(points),
+        alt=(
+            "; ".join(
+                f"{name}: energy {x:.3f}, Spearman {y:.1f}" for name, (x, y) in points.items()
+            )
+            + "."
         ),
-        alt="; ".join(
-            f"{name}: energy {x:.3f}, Spearman {y:.1f}" for name, (x, y) in points.items()
-        )
-        + ".",
-        function="energy_against_scores",
-        paper="JTCSE, Figure 10",
     )
 
 
@@ -187,21 +163,13 @@ def attention_section(reports: Sequence[ModelReport], sentence: str, texts: int)
     numbers: dict[str, Any] = {"sentence": sentence, "texts": texts, "sinks": {}, "maps": {}}
     for number, part in _parts(reports):
         if part.maps is not None:
-            caption = (
-                f"{part.label}. A row is a token that looks, a column one that is looked at; "
-                "yellow is much, on a scale of square roots. A bright column is a sink: tokens "
-                "look there for want of anything better. JTCSE finds it under separators and final "
-                "punctuation (bold, reddish); with other models it is the first token."
-            )
             blocks.append(
-                Drawn(
-                    name=f"attention-maps-{number}",
-                    figure=attention_map_figure(part.maps),
-                    title=f"Attention of each layer, {part.label}",
-                    caption=caption,
+                Drawn.of(
+                    "attention-maps",
+                    attention_map_figure(part.maps),
+                    number=number,
                     alt=f"A heat map for each of {len(part.maps.maps)} layers on “{sentence}”.",
-                    function="attention_map_figure",
-                    paper="JTCSE, Figure 9",
+                    label=part.label,
                 )
             )
             numbers["maps"][part.label] = {
@@ -212,17 +180,13 @@ def attention_section(reports: Sequence[ModelReport], sentence: str, texts: int)
             last = dict(zip(part.sinks.roles, part.sinks.received[-1].tolist(), strict=True))
             told = ", ".join(f"{role} {100 * share:.0f} %" for role, share in last.items())
             blocks.append(
-                Drawn(
-                    name=f"attention-sinks-{number}",
-                    figure=sink_figure(part.sinks),
-                    title=f"Where attention goes, {part.label}",
-                    caption=(
-                        f"{part.label}, the mean over {texts} texts, all heads and all tokens that "
-                        "look. Dotted: the share that each kind would get if attention were even. "
-                        "A line far above its dotted one is a sink."
-                    ),
+                Drawn.of(
+                    "attention-sinks",
+                    sink_figure(part.sinks),
+                    number=number,
                     alt=f"Lines over layers. In the last layer: {told}.",
-                    function="sink_figure",
+                    label=part.label,
+                    texts=texts,
                 )
             )
             numbers["sinks"][part.label] = {
@@ -232,11 +196,7 @@ def attention_section(reports: Sequence[ModelReport], sentence: str, texts: int)
             }
     if not blocks:
         return None
-    lead = (
-        f"The maps show one sentence, “{sentence}”, and the lines below them many. Attention tells "
-        "where a layer looked, not why the model decided as it did."
-    )
-    return Section("attention", "Attention and its sinks", lead, tuple(blocks), numbers)
+    return Section.of("attention", tuple(blocks), numbers, sentence=sentence)
 
 
 def views_section(reports: Sequence[ModelReport], texts: int) -> Section | None:
@@ -248,20 +208,15 @@ def views_section(reports: Sequence[ModelReport], texts: int) -> Section | None:
             found = part.information
             same, other = found.positive_information.mean(), found.negative_information.mean()
             blocks.append(
-                Drawn(
-                    name=f"attention-information-{number}",
-                    figure=information_scatter(found),
-                    title=f"Meaning and structure of two views, {part.label}",
-                    caption=(
-                        f"{part.label}. A point is a pair of views under dropout: of the same "
-                        "text, or of two. Across, their cosine; up, how much the attention of "
-                        "one tells of that of the other. Two clouds far apart in height: "
-                        "attention by itself tells the same text from another."
+                Drawn.of(
+                    "attention-information",
+                    information_scatter(found),
+                    number=number,
+                    alt=(
+                        f"Two clouds. Mean information {same:.2f} nats for the same text, "
+                        f"{other:.2f} for two texts."
                     ),
-                    alt=f"Two clouds. Mean information {same:.2f} nats for the same text, "
-                    f"{other:.2f} for two texts.",
-                    function="information_scatter",
-                    paper="miCSE, Figure 1",
+                    label=part.label,
                 )
             )
             numbers["information"][part.label] = {
@@ -280,28 +235,17 @@ def views_section(reports: Sequence[ModelReport], texts: int) -> Section | None:
             }
         if part.histograms is not None:
             blocks.append(
-                Drawn(
-                    name=f"attention-histograms-{number}",
-                    figure=part.histograms,
-                    title=f"Joint attention of two views, {part.label}",
-                    caption=(
-                        f"{part.label}. A panel per slice of upper layers: log attention in one "
-                        "view against the other; yellow is many positions. On the diagonal both "
-                        "views attend alike. A bend or a second cloud is where the formula of "
-                        "attention mutual information is only an approximation."
-                    ),
+                Drawn.of(
+                    "attention-histograms",
+                    part.histograms,
+                    number=number,
                     alt="Joint histograms of log attention, slice by slice.",
-                    function="attention_histograms",
-                    paper="miCSE, Figure 6",
+                    label=part.label,
                 )
             )
     if not blocks:
         return None
-    lead = (
-        f"Each of {texts} texts is read twice with the model's own dropout. Whether the two views "
-        "attend alike is what miCSE's attention term works on."
-    )
-    return Section("views", "Two views of a text", lead, tuple(blocks), numbers)
+    return Section.of("views", tuple(blocks), numbers, texts=texts)
 
 
 def dropped_section(reports: Sequence[ModelReport], sentence: str) -> Section | None:
@@ -316,18 +260,12 @@ def dropped_section(reports: Sequence[ModelReport], sentence: str) -> Section | 
             for name, found in part.dropped.items()
         )
         blocks.append(
-            Drawn(
-                name=f"dropped-{number}",
-                figure=dropped_figure(part.dropped),
-                title=f"What would go, {part.label}",
-                caption=(
-                    f"{part.label}. Bars: attention that a token receives over all layers, by "
-                    "ADD's two aggregations. Numbers: the order in which tokens would go. If "
-                    "words that carry the meaning go first, this view will not do with this model."
-                ),
+            Drawn.of(
+                "dropped",
+                dropped_figure(part.dropped),
+                number=number,
                 alt=f"Bars per token. Dropped first: {told}.",
-                function="dropped_figure",
-                paper="ADD, the example of naive aggregation",
+                label=part.label,
             )
         )
         numbers["models"][part.label] = {
@@ -340,12 +278,7 @@ def dropped_section(reports: Sequence[ModelReport], sentence: str) -> Section | 
         }
     if not blocks:
         return None
-    lead = (
-        "Attention-driven dropout makes a second view of a sentence by leaving out the tokens that "
-        f"receive least attention. On “{sentence}”:"
-    )
-    title = "What attention would leave out"
-    return Section("dropped", title, lead, tuple(blocks), numbers)
+    return Section.of("dropped", tuple(blocks), numbers, sentence=sentence)
 
 
 def _parts(reports: Sequence[ModelReport]) -> list[tuple[int, PartLook]]:

@@ -6,22 +6,9 @@ from tertium.evaluation.report import Provenance
 from tertium.functional.cost import efficiency
 from tertium.report.data import GradedSet
 from tertium.report.model_report import ModelReport
-from tertium.report.page import Block, Broken, Drawn, LeftOut, Note, Section, Table
+from tertium.report.page import Block, Broken, Drawn, LeftOut, Note, Section, Table, prose
 
 __all__ = ["broken_section", "left_out_section", "made_section", "models_section"]
-_TITLES = {
-    "results": "Results",
-    "scatter": "Cosine against grade",
-    "plane": "Alignment and uniformity",
-    "calibration": "Calibration",
-    "attention": "Attention and its sinks",
-    "energy": "CLS energy",
-    "views": "Two views of a text",
-    "dropped": "What attention would leave out",
-    "conditions": "Conditions",
-    "runs": "Runs",
-    "gallery": "Largest disagreements",
-}
 
 
 def models_section(reports: Sequence[ModelReport], scores: Mapping[str, float]) -> Section:
@@ -71,8 +58,7 @@ def models_section(reports: Sequence[ModelReport], scores: Mapping[str, float]) 
         }
         for report in reports
     }
-    lead = "What is compared on this page, and what it costs to run."
-    return Section("models", "Models", lead, tuple(blocks), numbers)
+    return Section.of("models", tuple(blocks), numbers)
 
 
 def broken_section(broken: Sequence[Broken]) -> Section | None:
@@ -81,21 +67,24 @@ def broken_section(broken: Sequence[Broken]) -> Section | None:
         return None
     rows = [[entry.model, entry.while_doing, entry.error] for entry in broken]
     table = Table("Failures.", ["model", "while", "error"], rows, prose=frozenset({1, 2}))
-    lead = "Something failed here. All that did not depend on it is on this page."
-    return Section("broken", "What failed", lead, (table,))
+    return Section.of("broken", (table,))
 
 
 def left_out_section(left_out: Sequence[LeftOut]) -> Section | None:
     """What is not on the page, with a reason each."""
     if not left_out:
         return None
+    sections = prose()["sections"]
     rows = [
-        [_TITLES.get(entry.section, entry.section), entry.model or "all", entry.reason]
+        [
+            sections.get(entry.section, {}).get("title", entry.section),
+            entry.model or "all",
+            entry.reason,
+        ]
         for entry in left_out
     ]
     table = Table("Left out.", ["section", "model", "reason"], rows, prose=frozenset({1, 2}))
-    lead = "Not every figure applies to every model, and some need data that were not given."
-    return Section("left-out", "Left out", lead, (table,))
+    return Section.of("left-out", (table,))
 
 
 def made_section(
@@ -121,7 +110,7 @@ def made_section(
         Table("The run.", ["what", "is"], rows, prose=frozenset({1})),
         Table(
             "The models.",
-            ["model", "loaded from", "seconds", "sha256 of the weights"],
+            ["model", "loaded from", "seconds", "sha256 of the model"],
             [[s.label, s.name, f"{s.seconds:.1f}", s.facts.sha256] for s in reports],
             prose=frozenset({1, 3}),
         ),
@@ -155,5 +144,4 @@ def made_section(
         )
     )
     blocks.append(Note("The numbers behind every figure are in report.json beside this page."))
-    lead = "Enough to make every figure on this page again."
-    return Section("made", "How this page was made", lead, tuple(blocks))
+    return Section.of("made", tuple(blocks))

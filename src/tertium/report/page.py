@@ -5,10 +5,12 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import yaml
 from markupsafe import Markup, escape
 
 from tertium.errors import TertiumError
@@ -30,6 +32,7 @@ __all__ = [
     "clear_figures",
     "earlier_figures",
     "inline_svg",
+    "prose",
     "render",
     "rounded",
     "save_figure",
@@ -42,6 +45,14 @@ _HERE = Path(__file__).parent
 _MANY = 200  # marks; beyond that a picture of them is smaller than their outlines
 _DPI = 150
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+@cache
+def prose() -> dict[str, Any]:
+    """Headings, leads, titles and captions of all pages."""
+    text = (_HERE / "prose.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,24 @@ class Drawn:
     function: str
     paper: str = ""
     kind: str = "figure"
+
+    @classmethod
+    def of(
+        cls, key: str, figure: "Figure", *, alt: str, number: int | None = None, **values: object
+    ) -> Self:
+        """A picture with the words that ``prose.yaml`` has for it.
+
+        Args:
+            key: the picture's name there.
+            figure: what matplotlib drew.
+            alt: what it shows.
+            number: told in the name of its files, where there are several.
+            values: for the gaps in its title and caption.
+        """
+        words = prose()["figures"][key]
+        name = key if number is None else f"{key}-{number}"
+        title, caption = (words[part].format(**values) for part in ("title", "caption"))
+        return cls(name, figure, title, caption, alt, words["function"], words.get("paper", ""))
 
 
 @dataclass(frozen=True)
@@ -116,6 +145,18 @@ class Section:
     lead: str
     blocks: tuple[Block, ...]
     numbers: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        blocks: tuple[Block, ...],
+        numbers: dict[str, Any] | None = None,
+        **values: object,
+    ) -> Self:
+        """A part with the heading and lead that ``prose.yaml`` has for it."""
+        words = prose()["sections"][key]
+        return cls(key, words["title"], words["lead"].format(**values), blocks, numbers or {})
 
 
 @dataclass(frozen=True)

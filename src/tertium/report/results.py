@@ -88,11 +88,6 @@ def results_section(
         names = ", ".join(f"{one.name} ({len(one.gold):,} of {one.whole:,})" for one in drawn)
         text = f"Drawn pairs only: {names}. These figures do not compare with published ones."
         blocks.append(Note(text))
-    lead = (
-        "Spearman's rank correlation of a model's cosine or score with the grades of people, times "
-        "100, over all pairs of a set together. The interval holds 95 % of bootstrap samples of "
-        "the pairs: another sample of pairs as large would mostly land inside it."
-    )
     numbers = {
         "figures": {
             place: {name: _plain(entry) for name, entry in entries.items()}
@@ -100,7 +95,7 @@ def results_section(
         },
         "differences": found,
     }
-    return Section("results", "Results", lead, tuple(blocks), numbers), []
+    return Section.of("results", tuple(blocks), numbers), []
 
 
 def _counts(one: GradedSet, *, resamples: int, seed: int) -> NDArray[np.int32]:
@@ -178,17 +173,10 @@ def _picture(figures: Figures) -> list[Block]:
             estimates[place] = row
     if not estimates:
         return []
-    drawn = Drawn(
-        name="results",
-        figure=interval_figure(estimates),
-        title="Correlations with their intervals",
-        caption=(
-            "A point is a model's correlation on a set, the line its 95 % interval. Overlapping "
-            "lines do not yet mean that two models are alike, for they are measured on the same "
-            "pairs: the tables of differences say that."
-        ),
+    drawn = Drawn.of(
+        "results",
+        interval_figure(estimates),
         alt=f"Points with intervals, a row for each of {len(estimates)} sets.",
-        function="interval_figure",
     )
     return [drawn]
 

@@ -14,6 +14,7 @@ from tertium.errors import TertiumError
 from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table
 
 __all__ = ["Log", "Runs", "read_runs", "runs_section"]
+
 _SEED = re.compile(r"-seed\d+$")
 
 Log = list[dict[str, float]]
@@ -125,8 +126,7 @@ def runs_section(found: Sequence[Runs]) -> tuple[Section | None, list[LeftOut]]:
         }
         for runs in found
     }
-    lead = "What training did, in the folders that were named with --runs."
-    return Section("runs", "Runs", lead, tuple(blocks), numbers), left_out
+    return Section.of("runs", tuple(blocks), numbers), left_out
 
 
 def _traced(log: Log) -> bool:
@@ -136,34 +136,23 @@ def _traced(log: Log) -> bool:
 def _low_shot(runs: Runs, number: int) -> list[Block]:
     baseline = next(iter(runs.averages))
     blocks: list[Block] = [
-        Drawn(
-            name=f"low-shot-{number}",
-            figure=low_shot_curves(runs.averages),
-            title=f"STS against the number of sentences, {runs.name}",
-            caption=(
-                "A line per recipe, the mean over seeds; the band is one standard deviation. All "
-                "runs take the same number of steps, so a line that rises gains from more "
-                "sentences, not from more training."
-            ),
+        Drawn.of(
+            "low-shot",
+            low_shot_curves(runs.averages),
+            number=number,
             alt=_told(runs.averages),
-            function="low_shot_curves",
-            paper="miCSE, Figures 2, 3 (left) and 7",
+            runs=runs.name,
         )
     ]
     if len(runs.averages) > 1:
         blocks.append(
-            Drawn(
-                name=f"low-shot-gains-{number}",
-                figure=low_shot_gains(runs.averages, baseline=baseline),
-                title=f"What each recipe gains on {baseline}, {runs.name}",
-                caption=(
-                    f"Points above the dashed line: better than {baseline} with the same sentences "
-                    "and seed. The upright line spans all seeds; where it crosses the dashed one, "
-                    "a gain is not sure."
-                ),
+            Drawn.of(
+                "low-shot-gains",
+                low_shot_gains(runs.averages, baseline=baseline),
+                number=number,
                 alt=f"Lines of differences from {baseline}.",
-                function="low_shot_gains",
-                paper="miCSE, Figure 3 (right)",
+                baseline=baseline,
+                runs=runs.name,
             )
         )
     return blocks
@@ -175,18 +164,12 @@ def _variants(runs: Runs, number: int) -> list[Block]:
         for name, values in runs.variants.items()
     ]
     return [
-        Drawn(
-            name=f"variants-{number}",
-            figure=variant_figure(runs.variants),
-            title=f"Variants over seeds, {runs.name}",
-            caption=(
-                "A row per variant: light points are seeds, the dark one their mean with one "
-                "standard deviation. Variants whose bars overlap cannot be distinguished with "
-                "so few seeds."
-            ),
+        Drawn.of(
+            "variants",
+            variant_figure(runs.variants),
+            number=number,
             alt="; ".join(f"{row[0]} {row[2]}" for row in rows) + ".",
-            function="variant_figure",
-            paper="JTCSE, Figure 6, and SEAVER, Figure 5",
+            runs=runs.name,
         ),
         Table(
             f"Variants of {runs.name}: Spearman, times 100.",
@@ -200,17 +183,12 @@ def _variants(runs: Runs, number: int) -> list[Block]:
 def _training(name: str, logs: Mapping[str, Log], number: int) -> list[Block]:
     shown = dict(list(logs.items())[:_CURVES])
     blocks: list[Block] = [
-        Drawn(
-            name=f"training-{number}",
-            figure=training_curves(shown),
-            title=f"Training, {name}",
-            caption=(
-                "Loss and measurements against the step. A selection score that falls while the "
-                "loss falls is over-fitting; uniformity near 0 or a falling effective rank is a "
-                "space that collapses."
-            ),
+        Drawn.of(
+            "training",
+            training_curves(shown),
+            number=number,
             alt=f"Curves of {len(shown)} runs.",
-            function="training_curves",
+            runs=name,
         )
     ]
     if len(logs) > _CURVES:

@@ -12,6 +12,7 @@ from tertium.evaluation.metrics import bootstrap_counts, defined, hundred, pears
 from tertium.evaluation.tasks.base import Context, Outcome, measure
 
 __all__ = ["GeometryTask", "StsTask", "space_geometry", "subset_correlations"]
+
 _STS_PROTOCOL = "Spearman of cosine and gold over all pairs together (SentEval 'all')"
 _GEOMETRY_PROTOCOL = (
     "STS-B, L2-normalised embeddings: alignment over pairs with gold > 4; uniformity, anisotropy "

@@ -76,6 +76,11 @@ class _TransferTask(ABC):
     def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
         """Train on some parts and predict the last."""
 
+    def _features(self, cache: EmbeddingCache, data: Loaded) -> tuple[Features, Labels]:
+        """What the readout reads of each example, and its label."""
+        labels = np.array([row.label for row in data.rows])
+        return cache.embed([row.sentence for row in data.rows]), labels
+
     def _values(self, readout: Readout) -> dict[str, Any]:
         return {
             "accuracy": 100 * float(readout.correct.mean()),
@@ -94,7 +99,7 @@ class FoldTask(_TransferTask):
         return [benchmarks.load(self.name, split="all", folder=context.folder)]
 
     def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
-        x, y = _features(cache, parts[0])
+        x, y = self._features(cache, parts[0])
         predicted = np.empty_like(y)
         folds = list(_folds(y, _OUTER, seed))
         for train, test in track(folds, label=self.name, unit="fold"):
@@ -114,7 +119,7 @@ class SplitTask(_TransferTask):
         return [benchmarks.load(self.name, split=s, folder=context.folder) for s in splits]
 
     def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
-        (x, y), (x_dev, y_dev), (x_test, y_test) = (_features(cache, part) for part in parts)
+        (x, y), (x_dev, y_dev), (x_test, y_test) = (self._features(cache, part) for part in parts)
         fitted = [
             _fit(x, y, strength) for strength in track(STRENGTHS, label=self.name, unit="fit")
         ]
@@ -137,7 +142,7 @@ class TestTask(_TransferTask):
         ]
 
     def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
-        (x, y), (x_test, y_test) = (_features(cache, part) for part in parts)
+        (x, y), (x_test, y_test) = (self._features(cache, part) for part in parts)
         strength = _best_strength(x, y, _OUTER, seed)
         return Readout(_fit(x, y, strength).predict(x_test), y_test)
 
@@ -146,18 +151,15 @@ class TestTask(_TransferTask):
 class PairTask(TestTask):
     """The same on features ``|u - v|`` and ``u * v`` of a pair, with F1 (MRPC)."""
 
+    def _features(self, cache: EmbeddingCache, data: Loaded) -> tuple[Features, Labels]:
+        u = cache.embed([row.sentence1 for row in data.rows])
+        v = cache.embed([row.sentence2 for row in data.rows])
+        labels = np.array([row.label for row in data.rows])
+        return np.concatenate([np.abs(u - v), u * v], axis=1), labels
+
     def _values(self, readout: Readout) -> dict[str, Any]:
         f1 = f1_score(readout.gold == "1", readout.predicted == "1")
         return {**super()._values(readout), "f1": 100 * float(f1)}
-
-
-def _features(cache: EmbeddingCache, data: Loaded) -> tuple[Features, Labels]:
-    labels = np.array([row.label for row in data.rows])
-    if not hasattr(data.rows[0], "sentence2"):
-        return cache.embed([row.sentence for row in data.rows]), labels
-    u = cache.embed([row.sentence1 for row in data.rows])
-    v = cache.embed([row.sentence2 for row in data.rows])
-    return np.concatenate([np.abs(u - v), u * v], axis=1), labels
 
 
 def _folds(y: Labels, count: int, seed: int) -> Iterator[tuple[Any, Any]]:
