@@ -153,8 +153,8 @@ def test_a_fault_spoils_no_other_line(write: Write) -> None:
         ("a.tsv.gz", gzip.compress(b"a\tb\n" * 99, mtime=0)[:-9], "broken gzip"),
         ("a.parquet", b"plain", "not a readable Parquet"),
         ("a.docx", b"", r"'\.docx' is not a format"),
-        ("a.parquet.gz", b"", "no format"),
-        ("a", b"", "no format"),
+        ("a.parquet.gz", b"", "not a format"),
+        ("a", b"", "not a format"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(

@@ -211,7 +211,10 @@ def _shipped() -> dict[str, dict[str, Any]]:
 
 
 def _family(content: Any, path: Path) -> dict[str, dict[str, Any]]:
-    """The recipes of a file: one by the file's name, or its ``variants`` of common values."""
+    """The recipes of a file: one by the file's name, or its ``variants`` of common values.
+
+    A variant that extends another one of the file has the common values from there.
+    """
     if not isinstance(content, dict):
         raise RecipeError(f"{path} holds no recipe: a mapping with stages is needed.")
     common = {key: value for key, value in content.items() if key != "variants"}
@@ -220,7 +223,10 @@ def _family(content: Any, path: Path) -> dict[str, dict[str, Any]]:
     variants = content["variants"]
     if not isinstance(variants, dict) or not variants:
         raise RecipeError(f"{path}: variants are recipes by their names.")
-    return {str(name): _merge(common, own or {}) for name, own in variants.items()}
+    return {
+        str(name): own if (own or {}).get("extends") in variants else _merge(common, own or {})
+        for name, own in variants.items()
+    }
 
 
 def _load(name: str, *, below: tuple[str, ...] = ()) -> dict[str, Any]:
