@@ -40,6 +40,8 @@ def mistakes(tmp_path: Path, change: Any) -> list[str]:
 
 # the recipes that come with tertium
 
+FILES = sorted((CONFIGS / "recipes").glob("*.yaml"))
+
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_valid_and_says_the_same_as_a_dictionary(name: str) -> None:
@@ -48,7 +50,7 @@ def test_every_recipe_is_valid_and_says_the_same_as_a_dictionary(name: str) -> N
     assert Recipe.model_validate(recipe.to_dict()) == recipe
 
 
-@pytest.mark.parametrize("path", (CONFIGS / "recipes").glob("*.yaml"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_file_opens_with_the_command_that_runs_one_of_its_recipes(path: Path) -> None:
     text = path.read_text("utf-8")
     (name,) = re.findall(r"\A# tertium train (\S+) -o DIR", text)
