@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers import CrossEncoder
 
 import tertium
 from tertium.corpus import Index
@@ -49,6 +50,12 @@ def test_a_model_gives_the_same_scores(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         tertium.load(tmp_path / "again").score_items(items), expected, atol=2e-5
     )
+
+
+def test_a_cross_encoder_is_one_of_sentence_transformers() -> None:
+    plain = CrossEncoder(str(SAVED / "conditional-seaver"), device="cpu", trust_remote_code=True)
+    expected = EXPECTED["scores"]["conditional-seaver"]
+    np.testing.assert_allclose(plain.predict(TRIPLES), expected, atol=2e-5)
 
 
 def test_training_data_are_still_known() -> None:
