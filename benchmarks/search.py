@@ -116,7 +116,7 @@ def _sentence_vectors(count: int, *, smoke: bool) -> np.ndarray:
     if smoke:
         return drawn(count, 32, kind="clustered")
     import tertium
-    from tertium.corpus.vectors import map_vectors
+    from tertium.models.vectors import map_vectors
 
     texts = list(dict.fromkeys(_sentences()))[:count]
     path = cache_folder() / "benchmarks" / f"search-{len(texts)}.npy"

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tertium.engines.build import ensure
-from tertium.engines.parts import EncoderPart
+from tertium.engines.export import ensure
+from tertium.engines.graphs import EncoderGraph
 from tertium.engines.runtimes import GRAPH
 from tertium.models import Encoder
 from tertium.types import EngineName
@@ -32,15 +32,15 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def flat_graph(flat_bert: Path) -> bytes:
     """Its exported graph."""
-    part = EncoderPart(encoder(flat_bert))
-    return (ensure(part, EngineName.ONNX).folder / GRAPH).read_bytes()
+    graph = EncoderGraph(encoder(flat_bert))
+    return (ensure(graph, EngineName.ONNX).folder / GRAPH).read_bytes()
 
 
 @pytest.fixture
 def quick_export(flat_graph: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exports without the exporter, which takes seconds: the graph that it wrote before."""
 
-    def write(self: EncoderPart, path: Path) -> None:
+    def write(self: EncoderGraph, path: Path) -> None:
         path.write_bytes(flat_graph)
 
-    monkeypatch.setattr(EncoderPart, "write", write)
+    monkeypatch.setattr(EncoderGraph, "write", write)

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 import tertium
-from tertium.engines.build import Export, ensure
-from tertium.engines.parts import EncoderPart, parts_of
-from tertium.engines.records import RECORD
+from tertium.engines.export import RECORD, Export, ensure
+from tertium.engines.graphs import EncoderGraph, graphs_of
 from tertium.errors import MissingExtraError, TertiumError, TertiumWarning
 from tertium.models import Encoder
 from tertium.types import EngineName
@@ -22,7 +21,7 @@ pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
 
 
 def made(flat: Encoder, engine: str = "onnx", **options: int) -> Export:
-    return ensure(EncoderPart(flat), EngineName(engine), **options)  # type: ignore[arg-type]
+    return ensure(EncoderGraph(flat), EngineName(engine), **options)  # type: ignore[arg-type]
 
 
 def mark(path: Path) -> tuple[int, int]:
@@ -49,7 +48,7 @@ def test_an_export_that_is_there_writes_nothing(
     def refuse(*args: object, **options: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("tertium.engines.build.lock", refuse)
+    monkeypatch.setattr("tertium.engines.export.lock", refuse)
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert made(flat) == first
     with pytest.raises(PermissionError):
@@ -58,7 +57,7 @@ def test_an_export_that_is_there_writes_nothing(
 
 @pytest.mark.usefixtures("own_cache", "quick_export")
 def test_a_graph_that_does_not_run(flat: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EncoderPart, "write", lambda self, path: path.write_bytes(b"no graph"))
+    monkeypatch.setattr(EncoderGraph, "write", lambda self, path: path.write_bytes(b"no graph"))
     with pytest.raises(TertiumError, match=r"for onnx does not run: .* Use torch"):
         made(flat)
 
@@ -95,17 +94,17 @@ def test_one_of_another_format_is_made_again(flat: Encoder) -> None:
 
 
 def test_other_weights_are_another_model(flat: Encoder, flat_bert: Path) -> None:
-    first = EncoderPart(flat).fingerprint
-    assert EncoderPart(encoder(flat_bert)).fingerprint == first
-    assert EncoderPart(encoder(flat_bert, max_length=9)).fingerprint == first
-    assert EncoderPart(encoder(flat_bert, pooling="cls")).fingerprint != first
+    first = EncoderGraph(flat).fingerprint
+    assert EncoderGraph(encoder(flat_bert)).fingerprint == first
+    assert EncoderGraph(encoder(flat_bert, max_length=9)).fingerprint == first
+    assert EncoderGraph(encoder(flat_bert, pooling="cls")).fingerprint != first
     mix = encoder(flat_bert, pooling="mean_first_last")
-    assert EncoderPart(mix).fingerprint != first
+    assert EncoderGraph(mix).fingerprint != first
     mix.encode("a")  # which shows all layers
-    assert EncoderPart(flat).fingerprint == first
+    assert EncoderGraph(flat).fingerprint == first
     with torch.no_grad():
         next(iter(flat.model.parameters()))[0] += 1
-    assert EncoderPart(flat).fingerprint != first
+    assert EncoderGraph(flat).fingerprint != first
 
 
 @pytest.mark.parametrize("engine", ["onnx", "onnx-int8"])
@@ -119,7 +118,7 @@ def test_a_broken_graph_is_refused(
     """Right in shape, wrong in its numbers: as if the exporter had dropped something."""
     import onnx
 
-    def write(self: EncoderPart, path: Path) -> None:
+    def write(self: EncoderGraph, path: Path) -> None:
         model = onnx.load_from_string(flat_graph)
         weight = next(i for i in model.graph.initializer if len(i.dims) == 2 and i.dims[0] == 32)
         values = np.array(onnx.numpy_helper.to_array(weight))
@@ -127,7 +126,7 @@ def test_a_broken_graph_is_refused(
         weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
         onnx.save(model, str(path))
 
-    monkeypatch.setattr(EncoderPart, "write", write)
+    monkeypatch.setattr(EncoderGraph, "write", write)
     with pytest.raises(TertiumError, match=r"is refused: cosine to torch 0\.\d+ at worst"):
         made(flat, engine)
     assert flat.engine is None
@@ -160,10 +159,10 @@ def test_a_text_does_not_depend_on_its_company(flat_bert: Path) -> None:
 def race(folder: Path, cache: Path, start: "multiprocessing.synchronize.Barrier") -> None:
     """One of several processes that want the same export at once."""
     os.environ["TERTIUM_CACHE"] = str(cache)
-    part = parts_of(tertium.load(folder))[0]
-    _ = part.fingerprint
+    graph = graphs_of(tertium.load(folder))[0]
+    _ = graph.fingerprint
     start.wait(120)
-    ensure(part, EngineName.ONNX)
+    ensure(graph, EngineName.ONNX)
     with (cache / f"done-{os.getpid()}").open("w") as stream:
         stream.write(str(mark(next(cache.rglob("model.onnx")))))
 

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 import tertium
-from tertium.engines import check, tuning
-from tertium.engines.build import ensure
+from tertium.engines import PartPlan, check, tuning
 from tertium.engines.check import check_engine, engine_states, open_engine
-from tertium.engines.export import export
-from tertium.engines.parts import EncoderPart, parts_of
+from tertium.engines.export import ensure, export
+from tertium.engines.graphs import EncoderGraph, graphs_of
+from tertium.engines.plan import apply, plan
 from tertium.engines.tuning import Trial, remember, tune
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.jobs.engine import Chosen, run_by, settle
 from tertium.models import Encoder
 from tertium.probe import BELOW_AMX, VARIABLE
 from tertium.types import EngineName
@@ -65,7 +64,7 @@ def test_the_sentence(flat_bert: Path, behave: Behave) -> None:
 
 def test_the_next_that_runs_is_named(flat: Encoder, behave: Behave) -> None:
     behave()
-    ensure(EncoderPart(flat), EngineName.ONNX)
+    ensure(EncoderGraph(flat), EngineName.ONNX)
     behave("segv", "segv")
     fault = r"does not run on this processor \(Segmentation fault\)"
     with pytest.raises(TertiumError, match=rf"^onnx-int8 {fault}; use onnx\.$"):
@@ -91,15 +90,15 @@ def test_measuring_layers_is_no_way_around(
     flat: Encoder, behave: Behave, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behave()
-    ensure(EncoderPart(flat), EngineName.ONNX)
+    ensure(EncoderGraph(flat), EngineName.ONNX)
     behave("ill")
 
     def never(*arguments: object) -> None:
         raise AssertionError("a product ran in integers here")
 
-    monkeypatch.setattr("tertium.engines.quantisation._outputs", never)
+    monkeypatch.setattr("tertium.engines.int8._outputs", never)
     with pytest.raises(TertiumError, match="onnx-int8 does not run on this processor"):
-        ensure(EncoderPart(flat), EngineName.ONNX_INT8, keep_float=1)
+        ensure(EncoderGraph(flat), EngineName.ONNX_INT8, keep_float=1)
 
 
 def test_an_export_made_elsewhere_is_tried_here(
@@ -120,7 +119,7 @@ def test_tuning_leaves_out_what_does_not_run(
     behave(openvino="ill")
     monkeypatch.setattr(tuning, "_rate", lambda *arguments: 1.0)
     with pytest.warns(TertiumWarning) as caught:
-        trials = tune(EncoderPart(flat), seconds=1.0, texts=["a b"], progress=False)
+        trials = tune(EncoderGraph(flat), seconds=1.0, texts=["a b"], progress=False)
     assert {trial.engine for trial in trials} == {"torch", "onnx", "onnx-int8"}
     said = {str(warning.message) for warning in caught}
     assert (
@@ -131,16 +130,16 @@ def test_tuning_leaves_out_what_does_not_run(
 
 def test_auto_takes_torch_and_says_why(flat: Encoder, flat_bert: Path, behave: Behave) -> None:
     behave()
-    part = EncoderPart(flat)
-    ensure(part, EngineName.ONNX)
-    remember(part.fingerprint, TRIAL)
+    graph = EncoderGraph(flat)
+    ensure(graph, EngineName.ONNX)
+    remember(graph.fingerprint, TRIAL)
     behave("ill")
     said = r"torch runs .*, not onnx-int8: onnx-int8 does not run .* \(Illegal instruction\)"
     with pytest.warns(TertiumWarning, match=said):
         assert encoder(flat_bert, engine="auto").engine is None
     with pytest.warns(TertiumWarning, match=said):
-        chosen = settle(flat, EngineName.AUTO, folder=flat_bert)
-    assert chosen == (Chosen(engine=EngineName.TORCH),)
+        chosen = plan(flat, EngineName.AUTO, folder=flat_bert)
+    assert chosen == (PartPlan(engine=EngineName.TORCH),)
 
 
 def test_a_bulk_worker_on_another_processor(
@@ -150,11 +149,11 @@ def test_a_bulk_worker_on_another_processor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     behave()
-    chosen = settle(flat, EngineName.ONNX, folder=flat_bert)
+    chosen = plan(flat, EngineName.ONNX, folder=flat_bert)
     behave("ill")
     monkeypatch.setattr("tertium.probe.processor", lambda: "another")
     with pytest.raises(TertiumError, match="onnx does not run on this processor"):
-        run_by(flat, chosen, folder=flat_bert, threads=1)
+        apply(flat, chosen, folder=flat_bert, threads=1)
 
 
 def test_the_cap_is_applied_before_the_engine_starts(
@@ -167,9 +166,9 @@ def test_the_cap_is_applied_before_the_engine_starts(
         def __init__(self, name: str, path: Path, *, threads: int) -> None:
             seen.append(os.environ.get(VARIABLE))
 
-    part, folder = EncoderPart(flat), _written(flat)
+    graph, folder = EncoderGraph(flat), _written(flat)
     monkeypatch.setitem(check.RUNTIMES, "onnxruntime", Runtime)  # type: ignore[arg-type]
-    open_engine(part, EngineName.ONNX, folder, threads=1)
+    open_engine(graph, EngineName.ONNX, folder, threads=1)
     assert seen == [BELOW_AMX]
 
 
@@ -180,13 +179,13 @@ def test_floats_leave_integers_the_choice(
 ) -> None:
     """OpenVINO reads the cap once: it begins with it unless AMX is known to run."""
     behave()
-    part, folder = EncoderPart(flat), _written(flat)
+    graph, folder = EncoderGraph(flat), _written(flat)
     able = frozenset({"amxint8"} if amx else ())
     monkeypatch.setattr(check, "instructions", lambda: able)
     monkeypatch.setitem(check.RUNTIMES, "openvino", lambda *a, **o: None)  # type: ignore[arg-type]
     if known:
-        check_engine(part, EngineName.OPENVINO_INT8, folder)
-    open_engine(part, EngineName.OPENVINO, folder, threads=1)
+        check_engine(graph, EngineName.OPENVINO_INT8, folder)
+    open_engine(graph, EngineName.OPENVINO, folder, threads=1)
     assert os.environ.get(VARIABLE) == (BELOW_AMX if amx and not known else None)
 
 
@@ -194,23 +193,22 @@ def test_a_hang_ends(flat: Encoder, behave: Behave, monkeypatch: pytest.MonkeyPa
     behave("hang")
     monkeypatch.setattr("tertium.probe._SECONDS", 0.5)
     with pytest.raises(TertiumError, match=r"onnx does not run .*no answer within 0\.5 seconds"):
-        check_engine(EncoderPart(flat), EngineName.ONNX, _written(flat))
+        check_engine(EncoderGraph(flat), EngineName.ONNX, _written(flat))
 
 
 def test_the_first_run_loads_neither_torch_nor_tertium() -> None:
     script = (
-        "import runpy, sys; runpy.run_path(sys.argv[1]); runpy.run_path(sys.argv[2]); "
+        "import runpy, sys; runpy.run_path(sys.argv[1]); "
         "print({'torch', 'tertium'} & set(sys.modules))"
     )
-    files = (check.FIRST_RUN, check.FIRST_RUN.with_name("runtimes.py"))
-    command = [sys.executable, "-c", script, *map(str, files)]
+    command = [sys.executable, "-c", script, str(check.FIRST_RUN)]
     assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("kind", ["mean", "cross", "tri"])
 def test_samples_have_several_shapes(kind: str, tmp_path: Path) -> None:
-    (part,) = parts_of(tertium.load(write(kind, tmp_path)))  # type: ignore[arg-type]
-    found = part.samples()
+    (graph,) = graphs_of(tertium.load(write(kind, tmp_path)))  # type: ignore[arg-type]
+    found = graph.samples()
     assert len({batch["input_ids"].shape for batch in found}) == 3
     for batch in found:
         assert len({array.shape for array in batch.values()}) == 1
@@ -239,5 +237,5 @@ def _written(model: Encoder) -> Path:
     assert model.source is not None
     folder = Path(os.environ["TERTIUM_CACHE"]) / "written"
     folder.mkdir(parents=True)
-    EncoderPart(model).write(folder / check.GRAPH)
+    EncoderGraph(model).write(folder / check.GRAPH)
     return folder

@@ -6,12 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tertium.engines import quantisation
-from tertium.engines.calibration import Plan, Range, calibrate, plan_input
+from tertium.engines import int8
 from tertium.engines.check import open_engine
-from tertium.engines.quantisation import (
+from tertium.engines.int8 import (
+    QuantPlan,
+    Range,
+    calibrate,
     int8_model,
     int8_plans,
+    plan_input,
     weight_levels,
     write_int8,
 )
@@ -93,15 +96,15 @@ def test_products_are_those_of_the_integers(form: str, huge: int | None, tmp_pat
     else:
         pytest.importorskip("openvino", reason="the extra 'fast' is not installed")
         (tmp_path / "int8.onnx").rename(tmp_path / GRAPH)
-        part = SimpleNamespace(name="toy", samples=lambda: [batch])
+        graph = SimpleNamespace(name="toy", samples=lambda: [batch])
         with runs_here():
-            engine = open_engine(part, EngineName.OPENVINO_INT8, tmp_path, threads=1)  # type: ignore[arg-type]
+            engine = open_engine(graph, EngineName.OPENVINO_INT8, tmp_path, threads=1)  # type: ignore[arg-type]
         found = engine.run(batch)
     expected = by_hand(batch["input"] * weights["sizes"], weights, plan)
     np.testing.assert_allclose(found, expected, atol=0.02 if form == "pairs" else 1e-3)
 
 
-def by_hand(x: np.ndarray, weights: dict[str, np.ndarray], plan: Plan) -> np.ndarray:
+def by_hand(x: np.ndarray, weights: dict[str, np.ndarray], plan: QuantPlan) -> np.ndarray:
     """Rounded and multiplied by the book, the outliers apart."""
     steps = np.clip(np.rint(x / plan.scale) + plan.zero, 0, 255) - plan.zero
     total = np.tile(weights["bias"], (len(x), 1)).astype(np.float64)
@@ -120,7 +123,7 @@ def test_outliers_apart_are_worth_it(tmp_path: Path) -> None:
     ((name, seen),) = calibrate(path, batches(), threads=1).items()
     good = plan_input(seen)
     span = float(seen.high.max() - seen.low.min())
-    coarse = Plan(span / 255, round(-float(seen.low.min()) / span * 255), good.outliers[:0])
+    coarse = QuantPlan(span / 255, round(-float(seen.low.min()) / span * 255), good.outliers[:0])
     batch = batches()[0]
     exact = session(path, threads=1).run(None, batch)[0]
     errors = []
@@ -173,6 +176,6 @@ def test_what_hurts_most_stays_in_float(tmp_path: Path) -> None:
 def test_weights_leave_room_where_sums_would_overflow(
     architecture: str, able: set[str], levels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quantisation, "architecture", lambda: architecture)
-    monkeypatch.setattr(quantisation, "instructions", lambda: able)
+    monkeypatch.setattr(int8, "architecture", lambda: architecture)
+    monkeypatch.setattr(int8, "instructions", lambda: able)
     assert weight_levels() == levels

@@ -8,7 +8,7 @@ import pytest
 
 import tertium
 from tertium.engines.export import export
-from tertium.engines.parts import parts_of
+from tertium.engines.graphs import graphs_of
 from tertium.models import TripleScorer
 from tests.engines.models import KINDS, runs_here, write
 from tests.models.test_conditional import TRIPLES
@@ -41,7 +41,7 @@ def test_engines_agree_with_torch(kind: str, tmp_path: Path) -> None:
     for engine, tolerance in TOLERANCES.items():
         with runs_here():
             fast = tertium.load(folder, engine=engine)
-        assert {part.owner.engine.name for part in parts_of(fast)} == {engine}  # type: ignore[union-attr]
+        assert {graph.part.engine.name for graph in graphs_of(fast)} == {engine}  # type: ignore[union-attr]
         found = answers(fast)
         assert found.dtype == np.float32 and found.shape == expected.shape
         difference = np.abs(found - expected)
@@ -50,4 +50,4 @@ def test_engines_agree_with_torch(kind: str, tmp_path: Path) -> None:
         for part in export(model, engine):  # found, not made again
             assert part.record.parity is not None
             assert part.record.parity.items > 40
-    assert all(part.owner.engine is None for part in parts_of(model))
+    assert all(graph.part.engine is None for graph in graphs_of(model))

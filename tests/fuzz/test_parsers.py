@@ -25,7 +25,7 @@ from tertium.data.readers import KINDS, detect_kind, iter_texts
 from tertium.data.senteval import parse_sick, parse_sts, parse_stsb
 from tertium.data.shards import JOB, JOURNAL, finished_job, finished_shards
 from tertium.data.tables import FORMATS, read_records
-from tertium.engines.records import RECORD, DamagedExportError, read_record
+from tertium.engines.export import RECORD, DamagedExportError, read_export
 from tertium.errors import TertiumError
 from tertium.jobs.folder import read_job
 from tertium.recipes.files import parse_settings, read_recipe
@@ -259,7 +259,7 @@ def read_records_of_folders(folder: Path, content: bytes) -> None:
     refused_or_read(lambda: finished_job(folder))
     finished_shards(folder)
     with contextlib.suppress(DamagedExportError):
-        read_record(folder, fingerprint="0")
+        read_export(folder, fingerprint="0")
 
 
 @pytest.mark.parametrize("effort", EFFORTS)

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 import tertium
-from tertium.corpus import vectors as vectors_module
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Encoder, Ensemble
+from tertium.models import vectors as vectors_module
 from tertium.models.loading import combine
 from tertium.objectives.base import NonFiniteLossError
 from tertium.recipes import data as teachers_module

@@ -107,11 +107,11 @@ def tune(
 
     import tertium
     from tertium.data.readers import iter_texts
-    from tertium.engines.parts import parts_of
+    from tertium.engines.graphs import graphs_of
     from tertium.engines.tuning import machine
     from tertium.engines.tuning import tune as measure
 
-    parts = parts_of(tertium.load(model, device="cpu"))
+    parts = graphs_of(tertium.load(model, device="cpu"))
     work = None
     if texts is not None:
         work = list(itertools.islice((text for text in iter_texts(texts) if text.strip()), 10_000))

@@ -72,7 +72,7 @@ class Addition:
 def append(folder: Path, manifest: IndexManifest, addition: Addition) -> IndexManifest:
     """Add texts to the index that ``manifest`` describes, and give the manifest that then counts.
 
-    Whoever calls it has the folder to himself and removes what no manifest names.
+    The caller holds the lock of the folder, and removes what no manifest names.
     """
     before = Snapshot(folder, manifest) if manifest.count else None
     new = folder / f"segment-{manifest.next:06}"

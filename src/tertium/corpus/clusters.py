@@ -24,7 +24,7 @@ class Cluster:
     """Texts that belong together.
 
     Attributes:
-        centre: row of the text in the middle.
+        centre: row of the most typical text.
         rows: all of them, the centre first, then by falling similarity.
         scores: cosine of each with the centre; with ``k`` groups, with the mean of the group.
     """
@@ -63,7 +63,7 @@ def cluster(
     Args:
         texts: any number; they and their vectors are held in memory.
         source: a model, or the vectors that it made, row i of text i.
-        threshold: least cosine with the text in the middle.
+        threshold: minimum cosine with the most typical text.
         min_size: communities of fewer texts are none.
         k: how many groups at most, instead of communities.
         seed: of the first centres, with ``k``.

@@ -27,7 +27,7 @@ _CANDIDATES = 8  # of a graph; they are scored again
 
 
 class Reason(StrEnum):
-    """Why a text went."""
+    """Why a text was dropped."""
 
     SAME = "same"  # white space and Unicode spelling aside, the same text stands earlier
     NEAR = "near"  # an earlier text is alike
@@ -35,7 +35,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Dropped:
-    """A text that went.
+    """A text that was dropped.
 
     Attributes:
         row: where it stood.
@@ -52,7 +52,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Deduped:
-    """What stays and what went.
+    """What stays and what was dropped.
 
     Attributes:
         kept: rows that stay, ascending.
@@ -83,7 +83,7 @@ def dedupe(
         texts: any number; they and their vectors are held in memory.
         source: a model, or the vectors that it made, row i of text i; None drops only texts that
             are the same, white space and Unicode spelling aside.
-        threshold: least cosine of two texts that are near.
+        threshold: minimum cosine of near-duplicates.
         method: ``exact`` compares with every kept text; ``hnsw`` takes less than quadratic time,
             and may overlook a near one; ``auto`` is exact up to 1,000,000 texts.
         progress: False for no progress on standard error.
@@ -184,7 +184,7 @@ class MatrixKept:
 
     Args:
         rows: all texts.
-        threshold: least cosine that is near; of texts that are not near, none is told.
+        threshold: minimum cosine of near-duplicates; nothing is reported below it.
     """
 
     def __init__(self, rows: Rows, threshold: float) -> None:

@@ -17,7 +17,7 @@ _LEFT, _RIGHT = 512, 2048  # rows of a block: their products stay in a processor
 _WIDTHS = (32, 64, 128, 256)
 _LEAST = 4096  # rows below which it is not worth the trouble
 _SAMPLE, _PROBE = 16_384, 2048  # rows to turn by, and to try out how many pairs remain
-_FULL_LOOK = 60.0  # cost of comparing a pair by itself, against its share in a product of blocks
+_FULL_LOOK = 60.0  # cost of comparing a single pair, against its share in a product of blocks
 _OVERHEAD = 16  # numbers' worth of going through a product, however narrow
 _WORTH = 0.7  # share of the cost of full products that a bound must stay below
 _HAIR = 1e-6  # for what rounding takes away from a squared length
@@ -92,8 +92,8 @@ def close_pairs(
 
     Args:
         rows: all rows are compared with all others, each pair once.
-        threshold: least cosine, less ``SLACK``.
-        done: is told of rows that have met all others.
+        threshold: minimum cosine, less ``SLACK``.
+        done: called with the number of rows that have met all others.
     """
     bound = CosineBound.fitting(rows, threshold)
     for top in range(0, len(rows), _LEFT):

@@ -65,7 +65,7 @@ class Index:
             ids: one for every text (default: numbers from 1 on).
             dtype: ``int8`` stores vectors in a quarter of the space, and a little less exactly.
             vectors: what the model made of the texts, row i of text i, to save encoding; a few are
-                made again and compared.
+                encoded again and compared.
             progress: False for no progress on standard error.
         """
         path = Path(folder)

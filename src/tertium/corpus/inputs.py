@@ -25,6 +25,7 @@ from tertium.data.tables import (
 )
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, check_ending
+from tertium.models.tokens import valid_text
 
 __all__ = [
     "TABLES",
@@ -148,8 +149,6 @@ def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[A
 
 def _check_texts(folder: Path, texts: Iterable[str]) -> None:
     """Raise at the first text that is another one in ``folder``, as far as both go."""
-    from tertium.models.tokens import valid_text
-
     for row, (stored, text) in enumerate(zip(stored_texts(folder), texts, strict=False), 1):
         if stored != valid_text(text):
             raise TertiumError(

@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field
 
 from tertium.errors import TertiumError
-from tertium.models.base import Embedder, digest
+from tertium.models.base import Embedder
+from tertium.models.vectors import vectors_fingerprint
 from tertium.records.record import FileMark, Frozen, Record, read_record, write_record
 from tertium.types import Kind
 
@@ -162,23 +163,20 @@ def check_files(folder: Path, manifest: IndexManifest, *, contents: bool, intact
 
 
 def identify(model: Embedder) -> Identity:
-    """Name, pooling, dimension, and the hash of all that decides about the vectors.
-
-    A model that grades pairs is its encoder here: its head does not change vectors.
-    """
-    members = [[repr(member.weight), member.model.fingerprint] for member in model.members]
-    pooling = None if model.pooling is None else str(model.pooling)
+    """The model as an index knows it."""
     return Identity(
         name=model.name,
-        pooling=pooling,
+        pooling=None if model.pooling is None else str(model.pooling),
         dimension=model.dimension,
-        fingerprint=digest(members) if members else model.fingerprint,
+        fingerprint=vectors_fingerprint(model),
     )
 
 
 def same_model(model: Embedder, known: Identity) -> bool:
     """Whether ``model`` makes the vectors that an index of ``known`` holds."""
-    if identify(model).fingerprint == known.fingerprint:
+    if model.dimension != known.dimension:
+        return False
+    if vectors_fingerprint(model) == known.fingerprint:
         return True
     return bool(model.members) and _former_fingerprint(model) == known.fingerprint
 
@@ -193,7 +191,7 @@ def check_identity(model: Embedder, known: Identity, *, index: object) -> None:
     elif here.pooling != known.pooling:
         what = f"the pooling {here.pooling}, the index has {known.pooling}"
     else:
-        what = "other weights"
+        what = "other weights or settings"
     raise TertiumError(
         f"{index} was built with the model {known.name}, and {here.name} has {what}. Name the "
         "model that it was built with, or build the index again."
@@ -202,7 +200,7 @@ def check_identity(model: Embedder, known: Identity, *, index: object) -> None:
 
 def _former_fingerprint(model: Embedder) -> str:
     """What indexes of version 0.1 say: weights, pooling and dimension."""
-    from tertium.models.fingerprint import hash_weights
+    from tertium.models.fingerprint import hash_weights  # imports torch
 
     found = hashlib.sha256()
     for member in model.members:

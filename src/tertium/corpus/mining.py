@@ -72,9 +72,9 @@ def mine(
     Args:
         texts: any number; they and their vectors are held in memory.
         source: a model, or the vectors that it made, row i of text i.
-        threshold: least cosine of a pair.
-        top_k: a pair must be among so many nearest of the one text or of the other.
-        limit: at most so many pairs, the best (default: all).
+        threshold: minimum cosine of a pair.
+        top_k: a pair must be among this many nearest of either text.
+        limit: keep only the best pairs, this many (default: all).
         method: ``exact`` looks at every pair; ``hnsw`` takes less than quadratic time, and may
             overlook some; ``auto`` is exact up to 1,000,000 texts. Scores are exact either way.
         progress: False for no progress on standard error.

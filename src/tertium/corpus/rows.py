@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
 from tertium.models.base import Embedder
+from tertium.models.vectors import embedded_windows
 from tertium.progress import bar
 
 __all__ = [
@@ -32,7 +33,7 @@ Source = Embedder | NDArray[Any]  # a model, or the vectors that it made: row i 
 
 _PICK = 512  # vectors that are picked out at once, few enough to stay in a cache
 _WINDOW = 4096
-_PROBES = 8  # stored vectors that are made again
+_PROBES = 8  # stored vectors that are compared with new ones
 _LIKE = 0.9  # engines and precisions differ by less, models by more
 
 
@@ -125,8 +126,6 @@ def embed_into(
     progress: bool | None = None,
 ) -> None:
     """Write one unit vector a text into ``matrix``, which may be a mapped file."""
-    from tertium.corpus.vectors import embedded_windows  # imports torch
-
     start = 0
     with bar(total=total, label="encoding", unit="text", show=progress) as shown:
         for rows in embedded_windows(model, texts, window=_WINDOW):
@@ -138,7 +137,7 @@ def embed_into(
 def store_into(
     matrix: Matrix, model: Embedder, texts: Iterable[str], vectors: NDArray[Any]
 ) -> None:
-    """Write stored vectors at length 1 into ``matrix``; some are made again, to be sure of them.
+    """Write stored vectors at length 1 into ``matrix``; some are encoded again, to be sure of them.
 
     Args:
         matrix: one row a text.

@@ -109,7 +109,7 @@ class StoredJob(Record):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a warning at the end counts; see ``TokenizationStats``.
+    """What a warning at the end counts; see ``Truncation``.
 
     Attributes:
         cut: texts or triples that were too long.

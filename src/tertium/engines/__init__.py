@@ -4,14 +4,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from tertium.errors import TertiumError, require, unknown_name
 from tertium.files import check_new_folder
+from tertium.records.record import Frozen
 from tertium.types import EngineName
 
 __all__ = [
     "ENGINES",
     "EngineKind",
+    "PartPlan",
+    "Plan",
     "check_device",
     "check_export",
     "engine_name",
@@ -47,6 +53,27 @@ ENGINES: dict[EngineName, EngineKind] = {
     ),
     EngineName.STATIC: EngineKind("vectors of single tokens, averaged", exact=False),
 }
+
+
+class PartPlan(Frozen):
+    """What runs one part of a model; see :mod:`tertium.engines.plan`.
+
+    Attributes:
+        engine: its name, never ``auto``.
+        token_budget: tokens per batch, padding included; None leaves it to the model.
+        export: one hash of all files of the export; None where there is none.
+        settings: how the export was made.
+        threads: what was measured to be best on this machine, which is not written down.
+    """
+
+    engine: EngineName
+    token_budget: int | None = None
+    export: str | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+    threads: int | None = Field(default=None, exclude=True)
+
+
+Plan = tuple[PartPlan, ...]  # of each part in turn; empty: torch runs all of them
 
 
 def engine_name(name: EngineName | str) -> EngineName:

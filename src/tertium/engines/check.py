@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tertium.engines import ENGINES
-from tertium.engines.parts import Part
+from tertium.engines.graphs import PartGraph
 from tertium.engines.runtimes import GRAPH, RUNTIMES
 from tertium.errors import TertiumError, require
 from tertium.files import sha256
@@ -31,16 +31,16 @@ from tertium.types import Engine, EngineName
 
 __all__ = ["check_engine", "engine_states", "open_engine"]
 
-FIRST_RUN = Path(__file__).with_name("first_run.py")
+FIRST_RUN = Path(__file__).with_name("runtimes.py")
 
 
-def open_engine(part: Part, engine: EngineName, folder: Path, *, threads: int) -> Engine:
-    """The engine that runs the graph in ``folder``, which is one of ``part``.
+def open_engine(graph: PartGraph, engine: EngineName, folder: Path, *, threads: int) -> Engine:
+    """The engine that runs the graph in ``folder``, an export of ``graph``.
 
     Raises:
         UnusableError: it does not run on this processor, or not in this process.
     """
-    outcome = check_engine(part, engine, folder)
+    outcome = check_engine(graph, engine, folder)
     (runtime,) = ENGINES[engine].packages
     if runtime == "openvino" and ENGINES[engine].exact and _amx_unknown():
         set_cap(BELOW_AMX)  # floats have no use for AMX, and integers may need the cap later
@@ -48,7 +48,7 @@ def open_engine(part: Part, engine: EngineName, folder: Path, *, threads: int) -
     return RUNTIMES[runtime](str(engine), folder / GRAPH, threads=threads)
 
 
-def check_engine(part: Part, engine: EngineName, folder: Path) -> Outcome:
+def check_engine(graph: PartGraph, engine: EngineName, folder: Path) -> Outcome:
     """How ``engine`` runs the graph in ``folder`` on this processor; tried now if not known.
 
     Raises:
@@ -59,7 +59,7 @@ def check_engine(part: Part, engine: EngineName, folder: Path) -> Outcome:
     (runtime,) = packages
 
     def prepare(place: Path) -> None:
-        for number, batch in enumerate(part.samples()):
+        for number, batch in enumerate(graph.samples()):
             np.savez(place / f"{number}.npz", **batch)  # type: ignore[arg-type]
 
     try:
@@ -75,7 +75,7 @@ def check_engine(part: Part, engine: EngineName, folder: Path) -> Outcome:
         )
     except ChildError as error:
         raise TertiumError(
-            f"The export of {part.name} for {engine} does not run: {str(error).rstrip('.')}. "
+            f"The export of {graph.name} for {engine} does not run: {str(error).rstrip('.')}. "
             "Use torch."
         ) from error
     outcome.check(remedy=f"use {_instead(engine)}")

@@ -1,21 +1,300 @@
-"""Export a model for an engine: into the cache, or with the model into a folder of its own."""
+"""Exports: made once, checked against torch, and kept: in the cache or in the model's own folder.
 
+Beside the graph lies ``engine.json``, which says what it was made of and whether it is whole.
+"""
+
+import contextlib
+import json
 import os
 import shutil
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from tertium.engines import check_export, engine_name
-from tertium.engines.attach import static_export
-from tertium.engines.build import Export, ensure
-from tertium.engines.parts import parts_of
-from tertium.engines.records import RECORD, Record, export_folder
-from tertium.files import atomic_folder
-from tertium.models import StaticEncoder
+import torch
+from pydantic import Field
+
+from tertium.engines import ENGINES, check_export, engine_name
+from tertium.engines.check import check_engine, open_engine
+from tertium.engines.graphs import PartGraph, graphs_of
+from tertium.engines.int8 import Form, QuantPlan, int8_plans, weight_levels, write_int8
+from tertium.engines.parity import Parity, check_parity
+from tertium.engines.runtimes import GRAPH
+from tertium.engines.static import agreement, distil_static
+from tertium.errors import TertiumError, TertiumWarning, require
+from tertium.files import atomic_folder, cache_folder
 from tertium.models.base import Model
+from tertium.models.static import StaticEncoder
+from tertium.records.lock import lock
+from tertium.records.record import FileMark, Frozen
 from tertium.types import EngineName
 
-__all__ = ["ExportedPart", "export"]
+__all__ = [
+    "RECORD",
+    "DamagedExportError",
+    "Export",
+    "ExportRecord",
+    "ExportedPart",
+    "cpu_threads",
+    "ensure",
+    "export",
+    "export_folder",
+    "read_export",
+    "static_export",
+]
+
+FORMAT = 1  # counts up when graphs are written in another way, so that old ones are made again
+RECORD = "engine.json"
+_EXPORTING = ("onnx", "onnxscript", "onnxruntime")
+_INT8: dict[EngineName, Form] = {
+    EngineName.ONNX_INT8: "integer",
+    EngineName.OPENVINO_INT8: "pairs",
+}
+
+
+class DamagedExportError(TertiumError):
+    """An export is there, and its files are not what its record says."""
+
+
+class ExportRecord(Frozen):
+    """What an export is, made of what, and how near it comes to torch.
+
+    Attributes:
+        format: of the export.
+        engine: that runs it.
+        fingerprint: hash of the model.
+        files: all others in the folder.
+        settings: how it was made.
+        parity: None for a static model, which is another one.
+        versions: of the libraries that made it.
+    """
+
+    format: int = FORMAT
+    engine: EngineName
+    fingerprint: str
+    files: dict[str, FileMark]
+    settings: dict[str, Any] = Field(default_factory=dict)
+    parity: Parity | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(mark.size for mark in self.files.values())
+
+
+def export_folder(root: Path, fingerprint: str, engine: EngineName) -> Path:
+    """Where the export of a model for an engine is, in a cache or in the model's own folder."""
+    return root / "engines" / fingerprint[:32] / engine
+
+
+def read_export(folder: Path, *, fingerprint: str) -> ExportRecord | None:
+    """The record of a whole export; None where there is none, or one of another format.
+
+    Raises:
+        DamagedExportError: a file is missing, cut off or changed.
+    """
+    path = folder / RECORD
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_bytes())
+        if isinstance(content, dict) and content.get("format") != FORMAT:
+            return None
+        record = ExportRecord.model_validate(content)
+    except (ValueError, RecursionError) as error:
+        raise DamagedExportError(f"{path} cannot be read") from error
+    if record.fingerprint != fingerprint:
+        raise DamagedExportError(f"{path} belongs to another model")
+    for name, mark in record.files.items():
+        path = folder / name
+        fault = mark.fault(path) if path.is_file() else "is missing"
+        if fault is not None:
+            raise DamagedExportError(f"{path} {fault}")
+    return record
+
+
+def _write_record(folder: Path, **fields: Any) -> ExportRecord:
+    """Write the record of all files in ``folder``."""
+    files = {
+        str(path.relative_to(folder)): FileMark.of(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != RECORD
+    }
+    record = ExportRecord(files=files, **fields)
+    (folder / RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return record
+
+
+@dataclass(frozen=True)
+class Export:
+    """An export that is whole.
+
+    Attributes:
+        folder: where it is.
+        record: what it says about itself.
+    """
+
+    folder: Path
+    record: ExportRecord
+
+
+def cpu_threads(threads: int | None = None) -> int:
+    """Threads of an engine: as many as torch has, by default."""
+    return torch.get_num_threads() if threads is None else threads
+
+
+def ensure(
+    graph: PartGraph,
+    engine: EngineName,
+    *,
+    folder: Path | None = None,
+    keep_float: int | None = None,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Export:
+    """The export of ``graph`` for ``engine``, made now if there is none.
+
+    Several processes may ask for the same: one makes it, the others wait for it.
+
+    Args:
+        graph: what to export.
+        engine: one with a graph.
+        folder: the model's own, which may hold the export; else it is in the cache.
+        keep_float: for int8, leave this many layers in float, the most sensitive ones; by default
+            take the export that is there, or leave none.
+        threads: while it is made.
+        progress: False for no progress on standard error.
+    """
+
+    def usable(record: ExportRecord) -> bool:
+        return keep_float is None or record.settings.get("keep_float", 0) == keep_float
+
+    def make(temporary: Path) -> ExportRecord:
+        return _make(
+            graph,
+            engine,
+            temporary,
+            keep_float=keep_float or 0,
+            threads=cpu_threads(threads),
+            progress=progress,
+        )
+
+    if folder is not None:
+        found = find(export_folder(folder, graph.fingerprint, engine), graph.fingerprint)
+        if found is not None and usable(found.record):
+            return found
+    return kept(graph.fingerprint, engine, make, usable=usable)
+
+
+def kept(
+    fingerprint: str,
+    engine: EngineName,
+    make: Callable[[Path], ExportRecord],
+    *,
+    usable: Callable[[ExportRecord], bool] = lambda record: True,
+) -> Export:
+    """What the cache holds under this name, or what ``make`` puts into a folder for it."""
+    target = export_folder(cache_folder(), fingerprint, engine)
+    with contextlib.suppress(DamagedExportError, OSError):  # reported below, where it is fixed
+        record = read_export(target, fingerprint=fingerprint)
+        if record is not None and usable(record):
+            return Export(target, record)  # without a lock: the cache may be read-only
+    with lock(target.with_name(f"{engine}.lock")):
+        found = find(target, fingerprint)
+        if found is not None and usable(found.record):  # another process has made it meanwhile
+            return found
+        with atomic_folder(target, last=RECORD) as temporary:
+            record = make(temporary)
+    return Export(target, record)
+
+
+def find(folder: Path, fingerprint: str) -> Export | None:
+    """A whole export in ``folder``, or None; one that is damaged is reported."""
+    try:
+        record = read_export(folder, fingerprint=fingerprint)
+    except DamagedExportError as error:
+        warnings.warn(f"{error}: this export is not used.", TertiumWarning, stacklevel=2)
+        return None
+    return None if record is None else Export(folder, record)
+
+
+def _make(
+    graph: PartGraph,
+    engine: EngineName,
+    folder: Path,
+    *,
+    keep_float: int,
+    threads: int,
+    progress: bool | None,
+) -> ExportRecord:
+    """Write the graph and its record; raise if it is too far from torch."""
+    settings: dict[str, int] = {}
+    require("fast", purpose=f"Exporting for {engine}", packages=_EXPORTING)
+    if engine is EngineName.ONNX:
+        graph.write(folder / GRAPH)
+    else:
+        plain = ensure(graph, EngineName.ONNX, threads=threads, progress=progress).folder
+        if engine in _INT8:
+            check_engine(graph, EngineName.ONNX, plain)  # which calibrates
+
+            def try_int8(plans: Mapping[str, QuantPlan]) -> None:
+                write_int8(plain / GRAPH, folder / GRAPH, plans, form="integer")
+                check_engine(graph, EngineName.ONNX_INT8, folder)
+
+            settings = {"keep_float": keep_float, "weight_levels": weight_levels()}
+            plans = int8_plans(
+                plain / GRAPH,
+                graph.calibration(),
+                keep_float=keep_float,
+                threads=threads,
+                progress=progress,
+                before_measuring=try_int8,
+            )
+            write_int8(plain / GRAPH, folder / GRAPH, plans, form=_INT8[engine])
+        else:
+            _link_files(plain, folder)
+    what = f"The export of {graph.name} for {engine}"
+    expected = graph.results()
+    try:
+        graph.use(open_engine(graph, engine, folder, threads=threads))
+        found = graph.results()
+    except TertiumError:
+        raise
+    except Exception as error:  # ONNX Runtime and OpenVINO have kinds of their own
+        raise TertiumError(f"{what} does not run: {_first_line(error)} Use torch.") from error
+    finally:
+        graph.use(None)
+    parity = graph.parity(found, expected)
+    check_parity(parity, exact=ENGINES[engine].exact, what=what)
+    versions = {name: version(name) for name in ("tertium", "torch", *ENGINES[engine].packages)}
+    return _write_record(
+        folder,
+        engine=engine,
+        fingerprint=graph.fingerprint,
+        settings=settings,
+        parity=parity,
+        versions=versions,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).strip().splitlines()[0][:200].rstrip(".")
+    return f"{line}."
+
+
+def _link_files(source: Path, target: Path) -> None:
+    """The graph files of one export in another folder, as links where the disk allows it."""
+    for path in source.iterdir():
+        if path.name == RECORD:
+            continue
+        try:
+            os.link(path, target / path.name)
+        except OSError:
+            shutil.copyfile(path, target / path.name)
 
 
 @dataclass(frozen=True)
@@ -30,7 +309,7 @@ class ExportedPart:
 
     name: str
     folder: Path
-    record: Record
+    record: ExportRecord
 
 
 def export(
@@ -45,11 +324,11 @@ def export(
     """Export every part of ``model``, unless that was done before, and check it against torch.
 
     Args:
-        model: a model run by torch.
+        model: as torch runs it.
         engine: any but torch and auto.
         output: also save the model with its exports in this new folder, where
-            :func:`tertium.load` finds them; for ``static`` the static model alone.
-        keep_float: for int8, leave so many layers in float, those that hurt most.
+            :func:`tertium.load` finds them; for ``static`` only the static model.
+        keep_float: for int8, leave this many layers in float, the most sensitive ones.
         threads: while exporting (default: as many as torch has).
         progress: False for no progress on standard error.
     """
@@ -58,15 +337,36 @@ def export(
     if name is EngineName.STATIC:
         return [_static(model, output)]
     exports = []
-    for part in parts_of(model):
-        made = ensure(part, name, keep_float=keep_float, threads=threads, progress=progress)
-        exports.append((part, made))
+    for graph in graphs_of(model):
+        made = ensure(graph, name, keep_float=keep_float, threads=threads, progress=progress)
+        exports.append((graph, made))
     if output is None:
-        return [ExportedPart(part.name, made.folder, made.record) for part, made in exports]
+        return [ExportedPart(graph.name, made.folder, made.record) for graph, made in exports]
     model.save(Path(output))
     return [
-        ExportedPart(part.name, _copied(made, Path(output)), made.record) for part, made in exports
+        ExportedPart(graph.name, _copied(made, Path(output)), made.record)
+        for graph, made in exports
     ]
+
+
+def static_export(model: Model) -> Export:
+    """The static copy of an encoder, distilled now if the cache has none."""
+    if model.parts != (model,) or model.takes_conditions:
+        raise TertiumError(
+            f"{model.name} cannot be made static: that takes a single encoder with a transformer. "
+            "Name one, or distil the model into one with tertium distil."
+        )
+    encoder, fingerprint = model.encoder, model.fingerprint
+
+    def make(folder: Path) -> ExportRecord:
+        static = distil_static(encoder)
+        static.save(folder)
+        settings = {"dimensions": static.dimension, "agreement": agreement(static, encoder)}
+        return _write_record(
+            folder, engine=EngineName.STATIC, fingerprint=fingerprint, settings=settings
+        )
+
+    return kept(fingerprint, EngineName.STATIC, make)
 
 
 def _static(model: Model, output: str | os.PathLike[str] | None) -> ExportedPart:

@@ -1,28 +1,203 @@
-"""A model as a graph file: token ids and masks in, vectors or scores out."""
+"""A part of a model as a graph: how it is written, fed, compared with torch, and run."""
 
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tertium.engines.parity import (
+    Parity,
+    calibration_texts,
+    calibration_triples,
+    parity_texts,
+    parity_triples,
+    score_parity,
+    vector_parity,
+)
 from tertium.errors import TertiumError
-from tertium.models import Encoder
 from tertium.models.attention import capture_attention
+from tertium.models.base import Model, Part
 from tertium.models.conditional import ConditionalScorer
-from tertium.models.encoder import evaluating
-from tertium.types import Encoded
+from tertium.models.encoder import Encoder, evaluating
+from tertium.models.tokens import TokenizationStats
+from tertium.types import Encoded, Engine, Kind, TextTriple
 
-__all__ = ["EncoderGraph", "ScorerGraph", "write_graph"]
+__all__ = ["EncoderGraph", "PartGraph", "ScorerGraph", "graphs_of"]
+
+Batch = dict[str, np.ndarray]
 
 _OUTPUT = "result"
 _SINGLE_FILE = 1_900_000_000  # bytes; one protobuf holds at most 2 GB
 
 
-class EncoderGraph(nn.Module):
+def graphs_of(model: Model) -> "list[PartGraph]":
+    """The graph of every part of a model; raises where there is none."""
+    if model.kind is Kind.STATIC:
+        raise TertiumError(f"{model.name} is static: it has no graph, and needs no engine.")
+    if not model.parts:
+        raise TertiumError(f"{model.name} runs only on torch.")
+    return [
+        ScorerGraph(cast(ConditionalScorer, part)) if part.takes_conditions else EncoderGraph(part)
+        for part in model.parts
+    ]
+
+
+class PartGraph(ABC):
+    """What is exported as one graph, and what then runs by it.
+
+    Attributes:
+        part: the encoder or conditional scorer.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.part.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that the graph depends on."""
+        return self.part.graph_fingerprint
+
+    def use(self, engine: Engine | None, *, token_budget: int | None = None) -> None:
+        """Run by ``engine`` from now on."""
+        self.part.engine = engine
+        self.part.token_budget = token_budget
+
+    @abstractmethod
+    def write(self, path: Path) -> None:
+        """Export the graph."""
+
+    @abstractmethod
+    def calibration(self) -> list[Batch]:
+        """Inputs of the graph, one text or triple each."""
+
+    @abstractmethod
+    def samples(self) -> list[Batch]:
+        """Inputs of the graph in a few shapes: one text, an odd number, the longest."""
+
+    @abstractmethod
+    def results(self) -> np.ndarray:
+        """What it gives on the texts of the parity check."""
+
+    @abstractmethod
+    def parity(self, found: np.ndarray, expected: np.ndarray) -> Parity:
+        """How near two such results are."""
+
+    @abstractmethod
+    def work(self, texts: Sequence[str]) -> None:
+        """Run on some texts, to see how long that takes."""
+
+
+class EncoderGraph(PartGraph):
+    """Ids and mask of texts to their vectors."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder."""
+        return self.part.encoder
+
+    def write(self, path: Path) -> None:
+        """Export the graph."""
+        inputs = self._inputs(["a b c d", "a b", "a"])
+        _write(_EncoderModule(self.encoder), inputs, ["n", "t"], path)
+
+    def calibration(self) -> list[Batch]:
+        """Ids and mask, one text at a time."""
+        ids = self.encoder.tokenizer(
+            calibration_texts(), truncation=True, max_length=self.encoder.max_length
+        )
+        batches = (np.array([row], np.int64) for row in ids["input_ids"] if row)
+        return [{"input_ids": b, "attention_mask": np.ones_like(b)} for b in batches]
+
+    def samples(self) -> list[Batch]:
+        """Ids and mask of texts."""
+        texts = calibration_texts()
+        batches = (["a"], texts[:7], [" ".join(texts)] * 2)
+        return [_arrays(self._inputs(batch)) for batch in batches]
+
+    def results(self) -> np.ndarray:
+        """Vectors."""
+        return self.encoder.encode(parity_texts(), progress=False, truncation=TokenizationStats())
+
+    def parity(self, found: np.ndarray, expected: np.ndarray) -> Parity:
+        """Their cosines."""
+        return vector_parity(found, expected)
+
+    def work(self, texts: Sequence[str]) -> None:
+        """Encode them."""
+        self.encoder.encode(texts, progress=False, truncation=TokenizationStats())
+
+    def _inputs(self, texts: list[str]) -> dict[str, Tensor]:
+        features = self.encoder.features(texts, truncation=TokenizationStats())
+        return {key: features[key] for key in ("input_ids", "attention_mask")}
+
+
+class ScorerGraph(PartGraph):
+    """Ids, mask and segments of triples to their scores: encoder and head are one graph."""
+
+    def __init__(self, scorer: ConditionalScorer) -> None:
+        super().__init__(scorer)
+        self.scorer = scorer
+
+    def write(self, path: Path) -> None:
+        """Export the graph."""
+        triples = [("a b c", "d", "e f"), ("a", "b c", "d"), ("a b", "c d e", "f g")]
+        fixed = self.scorer.head.width is not None
+        axes = ["SEQUENCES", "n", "WIDTH" if fixed else "t"]
+        _write(_ScorerModule(self.scorer), self._inputs(triples), axes, path)
+
+    def calibration(self) -> list[Batch]:
+        """Ids, mask and segments, one triple at a time."""
+        return [_arrays(self._inputs([triple])) for triple in calibration_triples()]
+
+    def samples(self) -> list[Batch]:
+        """Ids, mask and segments of triples."""
+        triples = calibration_triples()
+        long = " ".join(triple[0] for triple in triples)
+        batches = ([("a", "b", "c")], triples[:7], [(long, long, "c")] * 2)
+        return [_arrays(self._inputs(batch)) for batch in batches]
+
+    def results(self) -> np.ndarray:
+        """Scores."""
+        return self._graded(parity_triples())
+
+    def parity(self, found: np.ndarray, expected: np.ndarray) -> Parity:
+        """Their differences."""
+        return score_parity(found, expected, self.scorer.scale)
+
+    def work(self, texts: Sequence[str]) -> None:
+        """Compare each text with the next, under the condition that the one after it names."""
+        rows = range(len(texts))
+        self._graded([(texts[at], texts[at - 1], texts[at - 2]) for at in rows])
+
+    def _graded(self, triples: list[TextTriple]) -> np.ndarray:
+        return self.scorer.grade(
+            triples, progress=False, truncation=TokenizationStats(unit="triple")
+        )
+
+    def _inputs(self, triples: list[TextTriple]) -> dict[str, Tensor]:
+        model = self.scorer.model
+        features = model.features(model.sequences(triples))
+        sides = len(self.scorer.head.sequences)
+        return {key: value.reshape(sides, -1, value.shape[1]) for key, value in features.items()}
+
+
+def _arrays(inputs: dict[str, Tensor]) -> Batch:
+    return {key: value.numpy() for key, value in inputs.items()}
+
+
+class _EncoderModule(nn.Module):
     """Ids and mask ``[n, t]`` to embeddings ``[n, d]``: backbone, pooling and what follows it."""
 
     def __init__(self, encoder: Encoder) -> None:
@@ -36,7 +211,7 @@ class EncoderGraph(nn.Module):
         return self.encoder.forward(features).embedding
 
 
-class ScorerGraph(nn.Module):
+class _ScorerModule(nn.Module):
     """Ids, mask and segments ``[s, n, t]`` of s sequences a triple to scores ``[n]``."""
 
     def __init__(self, scorer: ConditionalScorer) -> None:
@@ -84,8 +259,11 @@ def _apart(merged: Tensor, sides: int) -> Tensor:
     return merged.reshape(sides, -1, *merged.shape[1:])
 
 
-def write_graph(
-    graph: EncoderGraph | ScorerGraph, example: Mapping[str, Tensor], axes: list[str], path: Path
+def _write(
+    graph: _EncoderModule | _ScorerModule,
+    example: Mapping[str, Tensor],
+    axes: list[str],
+    path: Path,
 ) -> None:
     """Export ``graph`` as ONNX, with pooling and all else inside.
 

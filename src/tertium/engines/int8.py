@@ -1,25 +1,129 @@
-"""An ONNX graph written anew, with matrix products in 8-bit integers."""
+"""Matrix products in 8-bit integers: fixed steps for inputs, steps per column for weights.
 
+The steps of an input are found once, so that a text's vector does not depend on the texts beside
+it in a batch, as it does where they are taken from the batch. The few channels of a transformer
+with huge values are multiplied in float (after LLM.int8, Dettmers et al., 2022, here with the
+channels fixed beforehand), and so are the most sensitive products, if asked for.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.engines.calibration import Plan
+from tertium.engines.runtimes import session
+from tertium.hardware import architecture, instructions
+from tertium.progress import track
 
-__all__ = ["Form", "GraphWriter"]
+__all__ = [
+    "Form",
+    "GraphWriter",
+    "QuantPlan",
+    "Range",
+    "calibrate",
+    "int8_plans",
+    "plan_input",
+    "products",
+    "weight_levels",
+    "write_int8",
+]
 
+Batch = Mapping[str, np.ndarray]
+_MARGIN = 1.1  # beyond what calibration has seen
+_SHARE = 0.01  # of the channels may be outliers
+_GAIN = 2.5  # leaving them out must make the range so many times smaller, or it is not worth it
 # ``integer``: ONNX Runtime's product of integers. ``pairs``: quantised and back again around a
 # float product, which OpenVINO recognises.
 Form = Literal["integer", "pairs"]
-
 _CONTRIB = "com.microsoft"
+_SINGLE_FILE = 1_900_000_000  # bytes; one protobuf holds at most 2 GB
+
+
+@dataclass(frozen=True)
+class Range:
+    """Smallest and largest value of each channel of a product's input."""
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class QuantPlan:
+    """How the input of one or several products becomes integers from 0 to 255.
+
+    Attributes:
+        scale: width of a step.
+        zero: the integer that stands for 0.
+        outliers: channels that are multiplied in float, because their values are so large that
+            the steps of all others would be too wide; a transformer has a handful of them.
+    """
+
+    scale: float
+    zero: int
+    outliers: NDArray[np.int64]
+
+
+def products(model: Any) -> dict[str, list[Any]]:
+    """The nodes of an ONNX model that multiply with a constant matrix, by their common input."""
+    matrices = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 2}
+    found: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in matrices:
+            found.setdefault(node.input[0], []).append(node)
+    return found
+
+
+def calibrate(path: Path, batches: Iterable[Batch], *, threads: int) -> dict[str, Range]:
+    """The ranges of all products' inputs over some batches, from the float graph in ``path``."""
+    import onnx
+
+    model = onnx.load(str(path))
+    names = list(products(model))
+    for name in names:
+        shown = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+        model.graph.output.append(shown)
+    runtime = session(model.SerializeToString(), threads=threads)
+    ranges: dict[str, Range] = {}
+    for batch in batches:
+        for name, values in zip(names, runtime.run(names, dict(batch)), strict=True):
+            rows = values.reshape(-1, values.shape[-1])
+            seen = Range(rows.min(axis=0), rows.max(axis=0))
+            ranges[name] = _joined(ranges[name], seen) if name in ranges else seen
+    return ranges
+
+
+def plan_input(seen: Range) -> QuantPlan:
+    """Steps for an input of this range, with outliers set apart where that pays.
+
+    >>> low, high = np.full(200, -1.0), np.full(200, 1.0)
+    >>> plan_input(Range(low, high)).outliers
+    array([], dtype=int64)
+    >>> high[7] = 30.0
+    >>> plan_input(Range(low, high)).outliers
+    array([7])
+    """
+    largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
+    limit = np.sort(largest)[-1 - math.ceil(_SHARE * len(largest))]  # of all but the largest ones
+    pays = largest.max() >= _GAIN * limit
+    outliers = np.flatnonzero(largest > limit) if pays else np.array([], np.int64)
+    others = np.setdiff1d(np.arange(len(largest)), outliers)
+    low = min(float(seen.low[others].min()), 0.0) * _MARGIN
+    high = max(float(seen.high[others].max()), 0.0) * _MARGIN
+    scale = max((high - low) / 255, 1e-12)
+    return QuantPlan(scale, round(-low / scale), outliers)
+
+
+def _joined(one: Range, other: Range) -> Range:
+    return Range(np.minimum(one.low, other.low), np.maximum(one.high, other.high))
 
 
 @dataclass
 class GraphWriter:
-    """Writes the nodes of a graph anew.
+    """Rewrites the nodes of a graph.
 
     Attributes:
         model: the graph, which ``finish`` changes.
@@ -45,7 +149,7 @@ class GraphWriter:
                 self._users.setdefault(name, []).append(node)
         self._outputs = {output.name for output in graph.output}
 
-    def product(self, node: Any, plan: Plan) -> None:
+    def product(self, node: Any, plan: QuantPlan) -> None:
         """Write one product, with the bias that follows it and the outliers beside it."""
         x, target = node.input[0], node.output[0]
         matrix = self._array(node.input[1])
@@ -79,7 +183,7 @@ class GraphWriter:
 
             self.model.opset_import.append(onnx.helper.make_opsetid(_CONTRIB, 1))
 
-    def _quantise(self, x: str, plan: Plan) -> None:
+    def _quantise(self, x: str, plan: QuantPlan) -> None:
         """The input in integers, once for all products that share it."""
         if f"{x}_scale" in self._added:
             return
@@ -93,7 +197,7 @@ class GraphWriter:
             self._constant(f"{x}_channels", plan.outliers)
             self._node("Gather", [x, f"{x}_channels"], f"{x}_outliers", axis=-1)
 
-    def _weights(self, weight: str, matrix: NDArray[np.float32], plan: Plan) -> None:
+    def _weights(self, weight: str, matrix: NDArray[np.float32], plan: QuantPlan) -> None:
         """The matrix in integers with a step per column; rows of outliers are 0."""
         if f"{weight}_steps" in self._added:
             return
@@ -120,7 +224,7 @@ class GraphWriter:
             self._node("Add", [plain, bias], target)
 
     def _bias(self, product: str) -> Any | None:
-        """The node that adds a constant vector to a product, and alone reads it."""
+        """The node that adds a constant vector to a product, and is the only one that reads it."""
         users = self._users.get(product, [])
         if len(users) != 1 or users[0].op_type != "Add" or product in self._outputs:
             return None
@@ -145,3 +249,78 @@ class GraphWriter:
 
         node = onnx.helper.make_node(kind, inputs, [output], name=f"{output}_node", **options)
         self.nodes.append(node)
+
+
+def weight_levels() -> int:
+    """Largest integer of a weight: 127, or 64 where the processor's sums of two would overflow."""
+    if architecture() not in ("x86_64", "AMD64", "i386", "i686"):
+        return 127
+    return 127 if {"avx512vnni", "avxvnni", "amxint8"} & instructions() else 64
+
+
+def int8_plans(
+    path: Path,
+    batches: Sequence[Batch],
+    *,
+    keep_float: int,
+    threads: int,
+    progress: bool | None = None,
+    before_measuring: Callable[[Mapping[str, QuantPlan]], object] = lambda plans: None,
+) -> dict[str, QuantPlan]:
+    """Plans for the inputs of all products of a float graph but those that stay in float.
+
+    Args:
+        path: the float graph.
+        batches: what it is calibrated on.
+        keep_float: this many inputs, those with the most sensitive products, have no plan.
+        threads: of the runtime.
+        progress: False for no progress on standard error.
+        before_measuring: is given all plans before products run in integers here.
+    """
+    ranges = calibrate(path, batches, threads=threads)
+    plans = {name: plan_input(seen) for name, seen in ranges.items()}
+    if keep_float < 1:
+        return plans
+    before_measuring(plans)
+    expected = _outputs(session(path, threads=threads), batches)
+    harm = {}
+    for name in track(plans, label="measuring layers", unit="layer", show=progress):
+        alone = int8_model(path, {name: plans[name]}, form="integer", levels=weight_levels())
+        found = _outputs(session(alone.SerializeToString(), threads=threads), batches)
+        harm[name] = float(((found - expected) ** 2).sum())
+    worst = sorted(harm, key=lambda name: -harm[name])[:keep_float]
+    return {name: plan for name, plan in plans.items() if name not in worst}
+
+
+def write_int8(source: Path, target: Path, plans: Mapping[str, QuantPlan], *, form: Form) -> None:
+    """Write the graph in ``source`` with the products of the planned inputs in integers."""
+    import onnx
+
+    model = int8_model(source, plans, form=form, levels=weight_levels())
+    onnx.save(model, str(target), save_as_external_data=model.ByteSize() > _SINGLE_FILE)
+
+
+def int8_model(source: Path, plans: Mapping[str, QuantPlan], *, form: Form, levels: int) -> Any:
+    """The graph in ``source`` with the products of the planned inputs in integers."""
+    import onnx
+
+    model = onnx.load(str(source))
+    writer = GraphWriter(model, form=form, levels=levels)
+    planned = {
+        node.output[0]: plans[name]
+        for name, nodes in products(model).items()
+        for node in nodes
+        if name in plans
+    }
+    for node in model.graph.node:
+        plan = planned.get(node.output[0])
+        if plan is not None:
+            writer.product(node, plan)
+        elif node.output[0] not in writer.taken:
+            writer.nodes.append(node)
+    writer.finish()
+    return model
+
+
+def _outputs(runtime: Any, batches: Sequence[Batch]) -> NDArray[np.float32]:
+    return np.concatenate([runtime.run(None, dict(batch))[0].ravel() for batch in batches])

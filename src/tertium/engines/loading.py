@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from tertium.engines import check_device
-from tertium.engines.attach import with_engine
+from tertium.engines import check_device, engine_name
+from tertium.engines.plan import apply, plan
 from tertium.models import loading
 from tertium.models.base import Embedder, Model, TripleScorer
 from tertium.models.names import resolve
@@ -54,10 +54,13 @@ def load(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    if EngineName(engine) is EngineName.TORCH:
+    chosen = engine_name(engine)
+    if chosen is EngineName.TORCH:
         return model
     folder = resolve(name, revision=revision)
-    return with_engine(model, engine, threads=threads, folder=folder)
+    planned = plan(model, chosen, folder=folder)
+    either = chosen is EngineName.AUTO
+    return apply(model, planned, folder=folder, threads=threads, or_torch=either)
 
 
 def load_embedder(name: str | os.PathLike[str] = "default", **options: Any) -> Embedder:

@@ -112,7 +112,7 @@ def check_parity(parity: Parity, *, exact: bool, what: str) -> None:
 
     Args:
         parity: what was measured.
-        exact: whether the engine should differ by rounding alone.
+        exact: whether the engine should differ by rounding only.
         what: model and engine, for the message.
     """
     if parity.measure == "cosine":

@@ -1,8 +1,12 @@
 """Graphs in ONNX Runtime and OpenVINO: bounded memory, no thread that spins when idle.
 
-Nothing of tertium and no torch is imported here: ``first_run.py`` loads this file by its path.
+A graph's first run on a machine is in a process of its own, by this file's path: ``runtimes.py
+RUNTIME GRAPH FOLDER``. What dies there dies alone. Neither tertium nor torch is imported here, so
+that it takes a second.
 """
 
+import json
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -89,3 +93,21 @@ def session(path: Path | bytes, *, threads: int, profile: str | None = None) -> 
         providers=["CPUExecutionProvider"],
         disabled_optimizers=_SLOW_FUSIONS,
     )
+
+
+def first_run(runtime: str, graph: Path, folder: Path) -> None:
+    """Run every batch in ``folder``, and write there what became of them."""
+    try:
+        engine = RUNTIMES[runtime](runtime, graph, threads=1)
+        for path in sorted(folder.glob("*.npz")):
+            with np.load(path) as batch:
+                engine.run(dict(batch))
+        reply: dict[str, object] = {"runs": True}
+    except Exception as error:  # ONNX Runtime and OpenVINO have kinds of their own
+        lines = str(error).strip().splitlines()
+        reply = {"error": lines[0][:200] if lines else type(error).__name__}
+    (folder / "reply.json").write_text(json.dumps(reply), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    first_run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,8 +1,8 @@
 """A static copy of an encoder: one vector per token, so that a text costs a few additions.
 
-The method is Model2Vec's (Tulkens & van Dongen, 2024): each token goes through the encoder alone,
-principal components drop what all vectors have in common, and frequent tokens, which come first in
-a vocabulary, count for less (Arora et al., 2017, with Zipf's law for the frequencies).
+The method is Model2Vec's (Tulkens & van Dongen, 2024): each token goes through the encoder by
+itself, principal components drop what all vectors have in common, and frequent tokens, which come
+first in a vocabulary, count for less (Arora et al., 2017, with Zipf's law for the frequencies).
 """
 
 import copy
@@ -105,7 +105,7 @@ def agreement(static: StaticEncoder, encoder: Encoder) -> float:
 def _token_vectors(
     encoder: Encoder, tokens: list[int], *, progress: bool | None
 ) -> NDArray[np.float32]:
-    """What the encoder makes of each token alone, between its special tokens."""
+    """What the encoder makes of each token by itself, between its special tokens."""
     before, after = _frame(encoder)
     starts = range(0, len(tokens), _TOKENS)
     found = []

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.data.samples import sample_pairs, sample_sentences
 from tertium.engines import ENGINES
-from tertium.engines.build import ensure
 from tertium.engines.check import check_engine, open_engine
-from tertium.engines.parts import Part
+from tertium.engines.export import ensure
+from tertium.engines.graphs import PartGraph
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path, cache_folder
 from tertium.hardware import architecture, cores, processor
@@ -54,7 +54,7 @@ class Trial(BaseModel):
 
 
 def tune(
-    part: Part,
+    graph: PartGraph,
     *,
     seconds: float = 30.0,
     texts: Sequence[str] | None = None,
@@ -67,7 +67,7 @@ def tune(
     or whose export is refused, is left out with a warning.
 
     Args:
-        part: the model, or one of its members.
+        graph: that of the model, or of one of its members.
         seconds: for all measurements together.
         texts: what to measure with (default: everyday sentences).
         exact: leave out engines whose vectors differ by more than rounding.
@@ -83,7 +83,7 @@ def tune(
         raise TertiumError("There are no texts to measure with.")
     wanted = [engine for engine in _installed() if ENGINES[engine].exact or not exact]
     # Integers first: where they need a cap, their runtime must not have begun without it.
-    usable = {e for e in sorted(wanted, key=lambda e: ENGINES[e].exact) if _usable(part, e)}
+    usable = {e for e in sorted(wanted, key=lambda e: ENGINES[e].exact) if _usable(graph, e)}
     engines = [engine for engine in wanted if engine in usable]
     first = [(engine, count) for engine in engines for count in _thread_counts(engine)]
     share = seconds / (len(first) + _FINALISTS * len(_BUDGETS))
@@ -92,15 +92,15 @@ def tune(
     finals: list[Trial] = []
     with bar(total=total, label="tuning", unit="trial", show=progress) as shown:
         for engine, threads in first:
-            trials += _trials(part, engine, threads, [_BUDGET], work, share)
+            trials += _trials(graph, engine, threads, [_BUDGET], work, share)
             shown.update(1)
         finalists = _fastest(trials)[:_FINALISTS]
         for best in finalists * _TURNS:
-            finals += _trials(part, best.engine, best.threads, _BUDGETS, work, share / _TURNS)
+            finals += _trials(graph, best.engine, best.threads, _BUDGETS, work, share / _TURNS)
             shown.update(1)
     others = [trial for trial in trials if trial not in finalists]
     ranked = [*_fastest(finals), *_fastest(others)]
-    remember(part.fingerprint, ranked[0])
+    remember(graph.fingerprint, ranked[0])
     return ranked
 
 
@@ -126,12 +126,12 @@ def machine() -> str:
     return f"{architecture()}, {processor()}, {cores()} cores"
 
 
-def _usable(part: Part, engine: EngineName) -> bool:
+def _usable(graph: PartGraph, engine: EngineName) -> bool:
     """Whether the engine can run the model here; the export is made if there is none."""
     if engine is EngineName.TORCH:
         return True
     try:
-        check_engine(part, engine, ensure(part, engine).folder)
+        check_engine(graph, engine, ensure(graph, engine).folder)
     except TertiumError as error:
         warnings.warn(f"{engine} is left out: {error}", TertiumWarning, stacklevel=3)
         return False
@@ -139,7 +139,7 @@ def _usable(part: Part, engine: EngineName) -> bool:
 
 
 def _trials(
-    part: Part,
+    graph: PartGraph,
     engine: EngineName,
     threads: int,
     budgets: Sequence[int],
@@ -149,38 +149,38 @@ def _trials(
     """One engine with each of some budgets."""
     running = None
     if engine is not EngineName.TORCH:
-        running = open_engine(part, engine, ensure(part, engine).folder, threads=threads)
-    before = part.owner.engine, part.owner.token_budget
+        running = open_engine(graph, engine, ensure(graph, engine).folder, threads=threads)
+    before = graph.part.engine, graph.part.token_budget
     try:
         for budget in budgets:
-            part.use(running, token_budget=budget)
+            graph.use(running, token_budget=budget)
             yield Trial(
                 engine=engine,
                 threads=threads,
                 token_budget=budget,
-                texts_per_second=_rate(part, texts, seconds),
+                texts_per_second=_rate(graph, texts, seconds),
                 measured=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             )
     finally:
-        part.use(before[0], token_budget=before[1])
+        graph.use(before[0], token_budget=before[1])
 
 
-def _rate(part: Part, texts: list[str], seconds: float) -> float:
+def _rate(graph: PartGraph, texts: list[str], seconds: float) -> float:
     """Texts a second, the best of as many passes as the time allows.
 
     The first pass does not count: engines compile what is new to them for every shape of a batch.
     """
     end = time.perf_counter() + seconds
-    part.work(texts[:_WARM_UP])
+    graph.work(texts[:_WARM_UP])
     begin = time.perf_counter()
-    part.work(texts[:_WARM_UP])
+    graph.work(texts[:_WARM_UP])
     first = time.perf_counter() - begin
     some = texts[: max(_WARM_UP, int(_WARM_UP * seconds / 2 / first))]
-    part.work(some)
+    graph.work(some)
     best = 0.0
     while not best or time.perf_counter() < end:
         begin = time.perf_counter()
-        part.work(some)
+        graph.work(some)
         best = max(best, len(some) / (time.perf_counter() - begin))
     return best
 

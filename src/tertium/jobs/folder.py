@@ -24,9 +24,9 @@ from tertium.data.shards import (
     finished_shards,
     record_path,
 )
+from tertium.engines import Plan
 from tertium.errors import DiskFullError, TertiumError
 from tertium.files import atomic_path, sha256, sync
-from tertium.jobs.engine import Chosen
 from tertium.jobs.source import SKIPPED, SourceRow
 from tertium.models.tokens import valid_text
 from tertium.progress import track
@@ -168,7 +168,7 @@ class Job(StoredJob):
     input: InputMark
     model: Model
     options: dict[str, Any]
-    engines: tuple[Chosen, ...] = ()  # of each part of the model; none: torch
+    engines: Plan = ()
     skipped: int
 
 

@@ -11,10 +11,10 @@ from tertium.data.shards import (
     Shard,
     finished_shards,
 )
+from tertium.engines import Plan
 from tertium.errors import TertiumError, require
 from tertium.hardware import cores
 from tertium.jobs.cluster import Actors
-from tertium.jobs.engine import Chosen, run_by, settle
 from tertium.jobs.fingerprint import model_fingerprint
 from tertium.jobs.folder import (
     Job,
@@ -78,7 +78,7 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
             return job
     for left in folder.glob("part-*"):
         left.unlink()
-    engines = _settle(request)
+    engines = _plan(request)
     described = InputMark.of(request.source.path)
     found = prescan(request.source, folder, on_error=request.on_error, progress=progress)
     job = Job(
@@ -115,16 +115,20 @@ def _check_same(request: Request, job: Job, fingerprint: str) -> None:
                 f"{folder} does not say which export its job was begun with: tertium {job.tertium} "
                 "did not note it. Name another folder, or remove this one."
             )
+        from tertium.engines.plan import apply
+
         model, place = _loaded(request)
-        run_by(model, job.engines, folder=place, threads=1)  # raises if an export is another one
+        apply(model, job.engines, folder=place, threads=1)  # raises if an export is another one
 
 
-def _settle(request: Request) -> tuple[Chosen, ...]:
+def _plan(request: Request) -> Plan:
     """What runs every part of the model, now and whenever the job is resumed."""
     if request.engine is EngineName.TORCH:
         return ()
+    from tertium.engines.plan import plan
+
     model, place = _loaded(request)
-    return settle(model, request.engine, folder=place)
+    return plan(model, request.engine, folder=place)
 
 
 def _loaded(request: Request) -> tuple[Any, Path]:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tertium.data.shards import Content, Counts, Done, Shard
+from tertium.engines import Plan
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
-from tertium.jobs.engine import Chosen, run_by
 from tertium.jobs.fingerprint import model_fingerprint
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
 from tertium.jobs.request import LOADER
@@ -46,7 +46,7 @@ class Work:
     model: str
     loader: str = LOADER
     loading: Mapping[str, Any] = field(default_factory=dict)
-    engines: tuple[Chosen, ...] = ()
+    engines: Plan = ()
     normalize: bool = False
     dtype: str = "float32"
     window: int = 4096
@@ -61,9 +61,11 @@ class ShardWorker:
         load = pkgutil.resolve_name(work.loader)
         self.model: Any = load(work.model, **work.loading)
         if work.engines:
+            from tertium.engines.plan import apply
+
             folder = resolve(work.model, revision=work.loading.get("revision"))
             threads = work.loading.get("threads") or work.threads
-            self.model = run_by(self.model, work.engines, folder=folder, threads=threads)
+            self.model = apply(self.model, work.engines, folder=folder, threads=threads)
 
     def store(
         self,

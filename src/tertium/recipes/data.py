@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tertium.corpus.vectors import map_vectors
 from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.data.overlap import pair_key
@@ -26,6 +25,7 @@ from tertium.data.tables import DataError, Problem, header_line
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Ensemble
 from tertium.models.loading import combine
+from tertium.models.vectors import map_vectors
 from tertium.recipes.schema import DataSpec, LabelSpec, SourceSpec, StageSpec
 from tertium.records.manifest import TrainingData
 from tertium.training import Examples

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import tertium
-from tertium.engines.build import ensure
-from tertium.engines.parts import parts_of
+from tertium.engines import PartPlan
+from tertium.engines.export import ensure
+from tertium.engines.graphs import graphs_of
+from tertium.engines.plan import apply, plan
 from tertium.engines.tuning import Trial, remember
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.jobs import encode_file, read_vectors
-from tertium.jobs.engine import Chosen, run_by, settle
 from tertium.jobs.request import Finished
 from tertium.models import StaticEncoder
 from tertium.types import EngineName
@@ -54,8 +55,8 @@ def engines(folder: Path) -> list[dict[str, Any]]:
 
 
 def export(model: Path, engine: EngineName, **options: Any) -> None:
-    (part,) = parts_of(tertium.load(model))
-    ensure(part, engine, **options)
+    (graph,) = graphs_of(tertium.load(model))
+    ensure(graph, engine, **options)
 
 
 def test_a_job_goes_on_with_the_export_it_was_begun_with(
@@ -81,11 +82,11 @@ def test_a_job_goes_on_with_the_export_it_was_begun_with(
 
 def test_a_worker_refuses_another_export(flat: Path) -> None:
     model = tertium.load(flat)
-    (chosen,) = settle(model, EngineName.ONNX, folder=flat)
-    assert run_by(model, [chosen], folder=flat, threads=1) is model
+    (chosen,) = plan(model, EngineName.ONNX, folder=flat)
+    assert apply(model, [chosen], folder=flat, threads=1) is model
     other = chosen.model_copy(update={"export": "0" * 64})
     with pytest.raises(TertiumError, match="put the same export on every machine"):
-        run_by(model, [other], folder=flat, threads=1)
+        apply(model, [other], folder=flat, threads=1)
 
 
 def test_a_job_that_did_not_note_its_export_is_not_gone_on_with(
@@ -99,15 +100,15 @@ def test_a_job_that_did_not_note_its_export_is_not_gone_on_with(
 
 
 def test_auto_is_settled_once(texts: Path, flat: Path, tmp_path: Path) -> None:
-    (part,) = parts_of(tertium.load(flat))
-    remember(part.fingerprint, TRIAL)
+    (graph,) = graphs_of(tertium.load(flat))
+    remember(graph.fingerprint, TRIAL)
     encoded(texts, tmp_path / "out", flat, "auto")
     before = contents(tmp_path / "out")
     (noted,) = engines(tmp_path / "out")
     assert (noted["engine"], noted["token_budget"]) == ("onnx", 96)
     expected = tertium.load(flat, engine="onnx").encode(TEXTS)
     np.testing.assert_allclose(read_vectors(tmp_path / "out"), expected, atol=1e-6)
-    remember(part.fingerprint, TRIAL.model_copy(update={"engine": EngineName.TORCH}))
+    remember(graph.fingerprint, TRIAL.model_copy(update={"engine": EngineName.TORCH}))
     (tmp_path / "out" / "part-000002.parquet").unlink()
     assert encoded(texts, tmp_path / "out", flat, "auto").made == 1
     assert contents(tmp_path / "out") == before
@@ -131,26 +132,26 @@ def test_auto_takes_torch_where_the_engine_does_not_run(
     flat: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tertium.load(flat)
-    (part,) = parts_of(model)
-    remember(part.fingerprint, TRIAL)
+    (graph,) = graphs_of(model)
+    remember(graph.fingerprint, TRIAL)
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise TertiumError("it is broken.")
 
-    monkeypatch.setattr("tertium.jobs.engine.check_engine", refuse)
+    monkeypatch.setattr("tertium.engines.plan.check_engine", refuse)
     with pytest.warns(TertiumWarning, match="torch runs .*, not onnx: it is broken"):
-        chosen = settle(model, EngineName.AUTO, folder=flat)
-    assert chosen == (Chosen(engine=EngineName.TORCH),)
+        chosen = plan(model, EngineName.AUTO, folder=flat)
+    assert chosen == (PartPlan(engine=EngineName.TORCH),)
 
 
 def test_a_static_copy(flat: Path) -> None:
     model = tertium.load(flat)
-    (chosen,) = settle(model, EngineName.STATIC, folder=flat)
-    static = run_by(model, [chosen], folder=flat, threads=1)
+    (chosen,) = plan(model, EngineName.STATIC, folder=flat)
+    static = apply(model, [chosen], folder=flat, threads=1)
     assert isinstance(static, StaticEncoder)
     with pytest.raises(TertiumError, match="is not the one that the job was begun with"):
-        run_by(model, [chosen.model_copy(update={"export": "0"})], folder=flat, threads=1)
+        apply(model, [chosen.model_copy(update={"export": "0"})], folder=flat, threads=1)
     for engine in (EngineName.STATIC, EngineName.AUTO):  # what is static stays as it is
-        (own,) = settle(static, engine, folder=flat)
+        (own,) = plan(static, engine, folder=flat)
         assert own.export is None
-        assert run_by(static, [own], folder=flat, threads=1) is static
+        assert apply(static, [own], folder=flat, threads=1) is static

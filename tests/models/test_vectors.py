@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from tertium.corpus.vectors import map_vectors
 from tertium.data.labels import OrderedLabels
 from tertium.engines.static import distil_static
 from tertium.errors import TertiumError
 from tertium.heads import CosineHead
 from tertium.models import Encoder, Ensemble, PairScorer
 from tertium.models.tokens import TokenizationStats
+from tertium.models.vectors import map_vectors
 from tertium.types import Pooling
 from tests.fakes import HashEncoder
 

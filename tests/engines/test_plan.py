@@ -5,9 +5,8 @@ import pytest
 
 import tertium
 from tertium.engines import ENGINES, engine_name, tuning
-from tertium.engines.build import Export
-from tertium.engines.export import export
-from tertium.engines.parts import Part, parts_of
+from tertium.engines.export import Export, export
+from tertium.engines.graphs import PartGraph, graphs_of
 from tertium.engines.static import distil_static
 from tertium.engines.tuning import Trial, remember, remembered, tune
 from tertium.errors import TertiumError, TertiumWarning
@@ -67,13 +66,13 @@ def test_auto_without_tuning_says_that_torch_runs(flat_bert: Path, own_cache: Pa
 
 
 def test_auto_takes_what_was_remembered(flat: Encoder, flat_bert: Path) -> None:
-    (part,) = parts_of(flat)
-    remember(part.fingerprint, TRIAL)
-    assert remembered(part.fingerprint) == TRIAL
+    (graph,) = graphs_of(flat)
+    remember(graph.fingerprint, TRIAL)
+    assert remembered(graph.fingerprint) == TRIAL
     model = encoder(flat_bert, engine="auto")
     assert model.engine is not None and model.engine.name == "onnx"
     assert model.token_budget == 77
-    remember(part.fingerprint, TRIAL.model_copy(update={"engine": EngineName.TORCH}))
+    remember(graph.fingerprint, TRIAL.model_copy(update={"engine": EngineName.TORCH}))
     model = encoder(flat_bert, engine="auto")
     assert (model.engine, model.token_budget) == (None, 77)
     np.testing.assert_allclose(model.encode(TEXTS), flat.encode(TEXTS), atol=1e-5)
@@ -82,13 +81,13 @@ def test_auto_takes_what_was_remembered(flat: Encoder, flat_bert: Path) -> None:
 def test_auto_falls_back_to_torch_where_the_engine_does_not_run(
     flat: Encoder, flat_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (part,) = parts_of(flat)
-    remember(part.fingerprint, TRIAL)
+    (graph,) = graphs_of(flat)
+    remember(graph.fingerprint, TRIAL)
 
     def refuse(*args: object, **options: object) -> None:
         raise TertiumError("openvino is not installed")
 
-    monkeypatch.setattr("tertium.engines.attach.ensure", refuse)
+    monkeypatch.setattr("tertium.engines.plan.ensure", refuse)
     with pytest.warns(TertiumWarning, match=r"torch runs .*flat-bert, not onnx: openvino is not"):
         assert encoder(flat_bert, engine="auto").engine is None
 
@@ -100,33 +99,33 @@ def test_auto_leaves_a_static_model_as_it_is(flat: Encoder, tmp_path: Path) -> N
 
 
 def test_damaged_memories_are_none(flat: Encoder, own_cache: Path) -> None:
-    (part,) = parts_of(flat)
+    (graph,) = graphs_of(flat)
     own_cache.mkdir()
     (own_cache / "tuning.json").write_text("[")
-    assert remembered(part.fingerprint) is None
+    assert remembered(graph.fingerprint) is None
 
 
 def test_tuning_measures_and_remembers(flat: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
-    (part,) = parts_of(flat)
-    trials = tune(part, seconds=0.2, texts=TEXTS, exact=True, progress=False)
+    (graph,) = graphs_of(flat)
+    trials = tune(graph, seconds=0.2, texts=TEXTS, exact=True, progress=False)
     rates = [trial.texts_per_second for trial in trials]
     assert rates[:10] == sorted(rates[:10], reverse=True) and min(rates) > 0
     ways = {(trial.engine, trial.threads) for trial in trials}
     assert {("torch", 2), ("onnx", 1), ("onnx", 2)} <= ways
     assert not {trial.engine for trial in trials} & {EngineName.ONNX_INT8, EngineName.STATIC}
     assert len({trial.token_budget for trial in trials}) == 5
-    assert remembered(part.fingerprint) == trials[0]
+    assert remembered(graph.fingerprint) == trials[0]
     assert (flat.engine, flat.token_budget) == (None, None)  # as before
 
 
 def test_finalists_are_compared_at_the_same_pace(
     flat: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (part,) = parts_of(flat)
+    (graph,) = graphs_of(flat)
     asked: list[tuple[str, int | None]] = []
 
-    def rate(part: Part, texts: list[str], seconds: float) -> float:
+    def rate(graph: PartGraph, texts: list[str], seconds: float) -> float:
         engine = "torch" if flat.engine is None else "graph"
         asked.append((engine, flat.token_budget))
         true = {"torch": 100, "graph": 90}[engine] + (flat.token_budget == 512)
@@ -136,9 +135,9 @@ def test_finalists_are_compared_at_the_same_pace(
     monkeypatch.setattr(tuning, "_rate", rate)
     monkeypatch.setattr(tuning, "_installed", lambda: [EngineName.TORCH, EngineName.ONNX])
     monkeypatch.setattr(tuning, "_thread_counts", lambda engine: [1])
-    trials = tune(part, seconds=1.0, texts=TEXTS, progress=False)
+    trials = tune(graph, seconds=1.0, texts=TEXTS, progress=False)
     assert (trials[0].engine, trials[0].token_budget) == (EngineName.TORCH, 512)
-    assert remembered(part.fingerprint) == trials[0]
+    assert remembered(graph.fingerprint) == trials[0]
     finals = asked[2:]
     assert finals[:10] == finals[10:20] == finals[20:] and len(set(finals)) == 10
     unfair = next(trial for trial in trials if trial.token_budget == 1024)
@@ -146,31 +145,31 @@ def test_finalists_are_compared_at_the_same_pace(
 
 
 def test_tuning_leaves_out_what_is_refused(flat: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    (part,) = parts_of(flat)
+    (graph,) = graphs_of(flat)
     whole = tuning.ensure
 
-    def ensure(part: Part, engine: EngineName) -> Export:
+    def ensure(graph: PartGraph, engine: EngineName) -> Export:
         if engine is EngineName.OPENVINO:
             raise TertiumError("too far from torch")
-        return whole(part, engine)
+        return whole(graph, engine)
 
     monkeypatch.setattr(tuning, "ensure", ensure)
     with pytest.warns(TertiumWarning, match="openvino is left out: too far from torch"):
-        trials = tune(part, seconds=0.2, texts=TEXTS, exact=True, progress=False)
+        trials = tune(graph, seconds=0.2, texts=TEXTS, exact=True, progress=False)
     assert {trial.engine for trial in trials} == {EngineName.TORCH, EngineName.ONNX}
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_tuning_needs_time(seconds: float, flat: Encoder) -> None:
-    (part,) = parts_of(flat)
+    (graph,) = graphs_of(flat)
     with pytest.raises(TertiumError, match="must be positive and finite"):
-        tune(part, seconds=seconds)
+        tune(graph, seconds=seconds)
 
 
 def test_tuning_needs_texts(flat: Encoder) -> None:
-    (part,) = parts_of(flat)
+    (graph,) = graphs_of(flat)
     with pytest.raises(TertiumError, match="no texts"):
-        tune(part, texts=[])
+        tune(graph, texts=[])
 
 
 @pytest.mark.integration
@@ -188,7 +187,7 @@ def test_a_model_saved_with_its_exports(
     monkeypatch.setenv("TERTIUM_CACHE", str(cache))
     model = tertium.load(moved, engine="onnx")
     assert not list(cache.rglob("*.onnx"))  # nothing had to be made
-    assert all(part.owner.engine is not None for part in parts_of(model))
+    assert all(graph.part.engine is not None for graph in graphs_of(model))
     with pytest.raises(TertiumError, match="not empty"):
         export(tertium.load(source), "onnx", output=moved)
 

@@ -2,24 +2,23 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.corpus.manifest import identify
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, new_matrix
-from tertium.models.base import Embedder
+from tertium.models.base import Embedder, digest
 from tertium.models.tokens import TokenizationStats, chunks
 from tertium.progress import bar
 from tertium.records.lock import lock
 
-__all__ = ["embedded_windows", "map_vectors"]
+__all__ = ["embedded_windows", "map_vectors", "vectors_fingerprint"]
 
-_CHUNK = 2048  # texts; an interruption loses at most so many
+_CHUNK = 2048  # texts; an interruption loses at most this many
 
 
 def map_vectors(
@@ -32,8 +31,8 @@ def map_vectors(
 ) -> NDArray[np.float32]:
     """Row i is the vector of text i, read from ``path`` when it is asked for.
 
-    What an interrupted call has written is kept: the next one with the same model and texts goes
-    on behind it, and where all is there nothing is encoded. Several processes may call it: one
+    What an interrupted call has written is kept: the next one with the same model and texts resumes
+    behind it, and where all is there nothing is encoded. Several processes may call it: one
     writes, the others wait.
 
     Args:
@@ -50,15 +49,22 @@ def map_vectors(
     return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
 
 
+def vectors_fingerprint(model: Embedder) -> str:
+    """The hash of all that decides about a model's vectors.
+
+    A model that grades pairs is its encoder here: its head does not change vectors.
+    """
+    members = [[repr(member.weight), member.model.fingerprint] for member in model.members]
+    return digest(members) if members else model.fingerprint
+
+
 def embedded_windows(
     model: Embedder, texts: Iterable[str], *, window: int
 ) -> Iterator[NDArray[Any]]:
-    """The vectors of so many texts at a time; what was cut is told once, at the end."""
+    """The vectors of ``window`` texts at a time; what was cut is reported once, at the end."""
     truncation = TokenizationStats()
-    counted: dict[str, Any] = {"truncation": truncation} if _counts(model) else {}
-    encode: Callable[..., NDArray[Any]] = model.encode
     for part in chunks(texts, window):
-        rows = np.asarray(encode(part, progress=False, **counted))
+        rows = np.asarray(model.encode(part, progress=False, truncation=truncation))
         if rows.shape != (len(part), model.dimension):
             raise TertiumError(
                 f"{model.name} gives vectors of shape {rows.shape}, not "
@@ -71,11 +77,6 @@ def embedded_windows(
             )
         yield rows
     truncation.report()
-
-
-def _counts(model: Embedder) -> bool:
-    """Whether the model counts texts that were not read whole, as ours do."""
-    return bool(model.members)
 
 
 def _fill(
@@ -110,7 +111,7 @@ def _done(record: Path, path: Path, wanted: dict[str, object]) -> int:
 
 def _digest(model: Embedder, texts: Sequence[str]) -> str:
     """One hash of all that decides about the vectors; the model's name does not."""
-    found = hashlib.sha256(identify(model).fingerprint.encode())
+    found = hashlib.sha256(vectors_fingerprint(model).encode())
     for text in texts:
         content = text.encode(errors="surrogatepass")
         found.update(f"\n{len(content)} ".encode() + content)
