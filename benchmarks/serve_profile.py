@@ -22,7 +22,7 @@ from tertium.models import Encoder
 from tertium.models.tokens import TokenizationStats, lean_batches, token_budget_batches
 from tertium.serve.batching import BatchQueue, QueuedRequest
 from tertium.serve.host import TextReader
-from tertium.serve.spec import Spec
+from tertium.serve.protocol import Spec
 
 TEXTS, CLIENTS = 16, 32
 SHAPES = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16), (32, 16), (64, 16))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tertium.serve.spec import LOADER
+from tertium.serve.protocol import LOADER
 from tests.attack.client import ask, embed
 from tests.serve.process import Site, started
 

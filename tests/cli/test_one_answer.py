@@ -18,7 +18,7 @@ from tertium.heads import CosineHead
 from tertium.jobs import iter_scores
 from tertium.models import ConditionalAverage, ConditionalScorer, Encoder, Ensemble, PairScorer
 from tertium.models.surgery import join_towers
-from tertium.serve.spec import LOADER
+from tertium.serve.protocol import LOADER
 from tests.cli.conftest import Run
 from tests.engines.models import encoder, other
 from tests.fakes import tiny_model

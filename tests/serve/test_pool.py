@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tertium.errors import TertiumError
-from tertium.serve.spec import Spec
+from tertium.serve.protocol import Spec
 from tests.serve.fakes import launch_fork
 from tests.serve.here import Here, awaited, running
 

@@ -11,7 +11,7 @@ from tertium.models.base import Model
 from tertium.models.tokens import TokenizationStats
 from tertium.serve.batching import FairQueue, QueuedRequest, Turn
 from tertium.serve.errors import APIError
-from tertium.serve.spec import short_name
+from tertium.serve.protocol import short_name
 
 __all__ = ["Explaining", "Explanations", "explain", "explains", "scorings"]
 

@@ -20,8 +20,7 @@ from tertium.models.tokens import TokenizationStats, beginning
 from tertium.serve.batching import BatchQueue, Matrix, QueuedRequest, Tokenized
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Make, explain, explains, scorings
-from tertium.serve.protocol import Message
-from tertium.serve.spec import Spec
+from tertium.serve.protocol import Message, Spec
 from tertium.types import TextTriple
 
 if TYPE_CHECKING:

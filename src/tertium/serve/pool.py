@@ -17,9 +17,8 @@ from tertium.errors import TertiumError
 from tertium.jobs.workers import Process, end_process
 from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
-from tertium.serve.protocol import pack, read
+from tertium.serve.protocol import Spec, pack, read, short_name
 from tertium.serve.spawn import Launch, spawn
-from tertium.serve.spec import Spec, short_name
 
 __all__ = ["Pending", "Pool", "WorkerHandle"]
 

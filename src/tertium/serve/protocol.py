@@ -1,24 +1,94 @@
-"""Messages between the server and a worker: a JSON head, and bytes behind it for arrays."""
+"""What passes between the server and a worker: its specification at the start, then messages."""
 
 import asyncio
+import os
 import struct
+from dataclasses import dataclass
 from io import BufferedReader
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-__all__ = ["Message", "ProtocolError", "pack", "read", "read_blocking"]
+if TYPE_CHECKING:
+    from tertium.serve.settings import Settings
 
-_LARGEST = 1 << 30  # bytes of a head or a body; more means that these are no sizes
+__all__ = [
+    "LOADER",
+    "Message",
+    "ProtocolError",
+    "Spec",
+    "pack",
+    "read",
+    "read_blocking",
+    "short_name",
+    "spec_of",
+]
+
+LOADER = "tertium.engines.loading:load"
+Message = tuple[dict[str, Any], bytes]  # a JSON head, and bytes behind it for arrays
+_SIZES = struct.Struct("!II")
+_LARGEST = 1 << 30  # bytes of a head or a body; more means that these are not sizes
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The models of a worker, and its limits.
+
+    Attributes:
+        model: gives vectors and scores pairs.
+        conditional: takes conditions, if there is one.
+        index: folder to search, if there is one.
+        engine: what runs the models.
+        threads: of this worker.
+        batch_tokens: what is run together.
+        max_tokens: of a request.
+        max_explained_words: of the texts together.
+        max_explained_characters: the same in characters.
+        index_retry: seconds between two looks at an index that is damaged.
+        loader: ``module:function`` that gives a model by its name.
+    """
+
+    model: str
+    conditional: str | None = None
+    index: str | None = None
+    engine: str = "torch"
+    threads: int = 1
+    batch_tokens: int = 4096
+    max_tokens: int = 65_536
+    max_explained_words: int = 128
+    max_explained_characters: int = 2048
+    index_retry: float = 2.0
+    loader: str = LOADER
+
+
+def spec_of(settings: "Settings", *, loader: str = LOADER) -> Spec:
+    """What the settings say to a worker."""
+    return Spec(
+        model=settings.model,
+        conditional=None if settings.conditional_model == "none" else settings.conditional_model,
+        index=None if settings.index is None else str(settings.index),
+        engine=settings.engine,
+        threads=settings.threads or max((os.cpu_count() or 1) // settings.workers, 1),
+        batch_tokens=settings.batch_tokens,
+        max_tokens=settings.max_tokens,
+        max_explained_words=settings.max_explained_words,
+        max_explained_characters=settings.max_explained_characters,
+        index_retry=settings.index_retry,
+        loader=loader,
+    )
+
+
+def short_name(name: str) -> str:
+    """A model's name without its folders.
+
+    >>> short_name("/models/my-model/"), short_name("sts")
+    ('my-model', 'sts')
+    """
+    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name
 
 
 class ProtocolError(OSError):
     """The bytes are no message: the connection is of no more use."""
-
-
-Message = tuple[dict[str, Any], bytes]
-
-_SIZES = struct.Struct("!II")
 
 
 def pack(head: dict[str, Any], body: bytes = b"") -> bytes:

@@ -16,9 +16,8 @@ from tertium.errors import TertiumError
 from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
 from tertium.serve.pool import Pool
-from tertium.serve.protocol import Message
+from tertium.serve.protocol import Message, short_name
 from tertium.serve.settings import Settings
-from tertium.serve.spec import short_name
 
 __all__ = ["About", "Queue", "Service"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tertium.errors import TertiumWarning
 from tertium.jobs.workers import Process, prepare_worker, start_process
-from tertium.serve.spec import Spec
+from tertium.serve.protocol import Spec
 
 __all__ = ["Launch", "run_worker", "spawn"]
 

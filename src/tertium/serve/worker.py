@@ -15,8 +15,7 @@ from tertium.serve.batching import BatchQueue, QueuedRequest, Slice, TimeShares
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations
 from tertium.serve.host import ModelHost, unsearchable, warm
-from tertium.serve.protocol import Message, pack, read_blocking
-from tertium.serve.spec import Spec
+from tertium.serve.protocol import Message, Spec, pack, read_blocking
 
 __all__ = ["Worker"]
 
