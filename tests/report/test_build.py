@@ -62,7 +62,7 @@ def test_one_model(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
         *("models", "results", "scatter", "plane", "attention", "energy", "views", "dropped"),
         "gallery",
     ]
-    assert "a cosine, which is no grade" in reasons(found, "calibration")
+    assert "a cosine, not a grade" in reasons(found, "calibration")
     assert "no model here takes conditions" in reasons(found, "conditions")
     assert "no runs were given" in reasons(found, "runs")
     assert "two models" in reasons(found, "energy")

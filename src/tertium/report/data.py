@@ -257,7 +257,7 @@ def _texts(file: Path | None, main: GradedSet | None) -> tuple[list[str], str]:
         filled = (text for text in iter_texts(file) if text.strip())
         chosen = list(itertools.islice(filled, _TEXTS))
         if len(chosen) < 2:
-            raise TertiumError(f"{file}: attention is looked at on two texts or more.")
+            raise TertiumError(f"{file}: attention is measured on two texts or more.")
         return chosen, f"the first {len(chosen)} of {file.name}"
     if main is not None:
         distinct = list(dict.fromkeys([*main.first, *main.second]))

@@ -61,12 +61,12 @@ def calibration_section(
     for report in reports:
         scored = [scoring for scoring in report.scorings if scoring.by == "score"]
         if not scored:
-            reason = "its score is a cosine, which is no grade: there is nothing to calibrate."
+            reason = "its score is a cosine, not a grade: there is nothing to calibrate."
             left_out.append(LeftOut("calibration", report.label, reason))
             continue
         one = _set_for(scored[0], sets, main)
         if one is None:
-            left_out.append(LeftOut("calibration", report.label, "no graded data that it takes."))
+            left_out.append(LeftOut("calibration", report.label, "no graded data it can score."))
             continue
         mismatch = _other_scale(one, scored[0].scale)
         if mismatch is not None:

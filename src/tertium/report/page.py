@@ -272,7 +272,7 @@ def write_report(
             pictures,
             title=f"How alike? {shown}" if len(labels) <= 3 else f"How alike? {len(labels)} models",
             subtitle=f"A report on {shown}, {numbers['provenance']['date'][:10]}.",
-            warning=f"Not all went well: see “What failed” for {failed}." if broken else None,
+            warning=f"Some parts failed: see “What failed” for {failed}." if broken else None,
         )
         (temporary / PAGE).write_text(page, encoding="utf-8")
         text = json.dumps(numbers, ensure_ascii=False, allow_nan=False, indent=1)

@@ -86,7 +86,7 @@ def results_section(
     drawn = [one for one in sets if len(one.gold) < one.whole]
     if drawn:
         names = ", ".join(f"{one.name} ({len(one.gold):,} of {one.whole:,})" for one in drawn)
-        text = f"Drawn pairs only: {names}. These figures do not compare with published ones."
+        text = f"Sampled pairs only: {names}. These figures are not comparable with published ones."
         blocks.append(Note(text))
     numbers = {
         "figures": {
