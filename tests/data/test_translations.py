@@ -21,8 +21,8 @@ def test_rows_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("one", "two", "said"),
     [
-        (("a", "b"), ("c",), r"de\.txt ends after 1 texts, and .*en\.txt goes on"),
-        (("a",), ("c", "d"), r"en\.txt ends after 1 texts, and .*de\.txt goes on"),
+        (("a", "b"), ("c",), r"de\.txt ends after 1 texts, and .*en\.txt has more"),
+        (("a",), ("c", "d"), r"en\.txt ends after 1 texts, and .*de\.txt has more"),
         (("a",), ("c", ""), r"en\.txt ends after 1 texts"),
     ],
 )

@@ -1,3 +1,4 @@
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,7 @@ import pytest
 import yaml
 
 from tertium.errors import TertiumError
+from tertium.objectives import OBJECTIVES
 from tertium.recipes.files import (
     CONFIGS,
     RecipeError,
@@ -14,7 +16,7 @@ from tertium.recipes.files import (
     read_recipe,
     recipe_names,
 )
-from tertium.recipes.schema import Recipe
+from tertium.recipes.schema import ObjectiveSpec, Recipe
 from tests.recipes.toys import contrast_stage, toy_recipe, toy_stage
 
 
@@ -106,6 +108,89 @@ def test_extending_nothing_or_oneself(tmp_path: Path) -> None:
     one.write_text("extends: sts-regression-brt\n")
     with pytest.raises(TertiumError, match="Did you mean 'sts-regression-bert'"):
         read_recipe(str(one))
+
+
+# families
+
+FAMILY = {
+    "encoder": {"model": "default", "pooling": "cls"},
+    "stages": [contrast_stage(Path("t.txt"))],
+    "variants": {
+        "plain": {"summary": "plain"},
+        "longer": {
+            "extends": "family.yaml:plain",
+            "summary": "longer",
+            "stages": [{"name": "contrast", "train": {"epochs": 3}}],
+        },
+    },
+}
+
+
+def test_a_family_is_one_file_with_several_recipes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("family.yaml").write_text(yaml.safe_dump(FAMILY), encoding="utf-8")
+    plain, longer = (read_recipe(f"family.yaml:{name}") for name in ("plain", "longer"))
+    assert (plain.summary, longer.summary) == ("plain", "longer")
+    assert plain.encoder == longer.encoder and plain.encoder.pooling == "cls"
+    assert (plain.stages[0].train.epochs, longer.stages[0].train.epochs) == (1, 3)
+    with pytest.raises(TertiumError, match=r"No recipe in family\.yaml 'family'.*longer, plain"):
+        read_recipe("family.yaml")
+    with pytest.raises(TertiumError, match="Did you mean 'plain'"):
+        read_recipe("family.yaml:plane")
+    Path("empty.yaml").write_text("variants: [one]\n")
+    with pytest.raises(RecipeError, match="variants are recipes by their names"):
+        read_recipe("empty.yaml")
+
+
+def test_a_variant_of_the_same_file_is_not_changed_back_by_the_common_values() -> None:
+    roberta = read_recipe("sts-regression-roberta-l1")
+    assert roberta.encoder.model == "roberta-base"
+    assert (roberta.stages[0].train.learning_rate, roberta.stages[0].train.clip) == (2e-5, 2.0)
+
+
+# names, files, dictionaries and recipes
+
+
+def test_a_recipe_comes_in_four_forms(tmp_path: Path) -> None:
+    named = read_recipe("micse-then-regression-minilm")
+    path = tmp_path / "same.yaml"
+    path.write_text(named.to_yaml(), encoding="utf-8")
+    assert named == read_recipe(path) == read_recipe(named.to_dict()) == read_recipe(named)
+    changed = read_recipe(named, settings={"stages.stsb.train.epochs": 5}, seed=3)
+    assert changed.stages[1].train.epochs == 5 and changed.stages[1].train.seed == 3
+    assert named.stages[1].train.epochs == 1
+    small = read_recipe({"extends": "simcse-minilm", "summary": "of a dictionary"})
+    assert small.stages == read_recipe("simcse-minilm").stages
+    with pytest.raises(RecipeError, match="The recipe 'of a dictionary' has mistakes"):
+        read_recipe({"extends": "simcse-minilm", "summary": "of a dictionary", "stages": []})
+
+
+def test_a_head_has_one_form_and_a_short_one(tmp_path: Path) -> None:
+    written: list[Any] = [
+        {"kind": "l1", "head": {"kind": "siamese", "features": ["u", "v"]}},
+        {"kind": "l1", "head": "siamese", "features": ["u", "v"]},
+        {"kind": "l1", "head": {"kind": "siamese"}, "features": ["u", "v"]},
+        {"kind": "l1", "features": ["u", "v"]},
+    ]
+    found = []
+    for objective in written:
+        stage = toy_stage(Path("a.tsv"))
+        stage["objectives"] = [objective]
+        recipe = read_recipe(toy_recipe(tmp_path / "toy.yaml", Path("default"), stage))
+        (spec,) = recipe.stages[0].objectives
+        assert spec.head is not None and spec.settings() == {"clip": "both"}
+        found.append((spec.head.kind, spec.head.settings()))
+    assert found == [("siamese", {"features": ("u", "v")})] * 4
+
+
+def test_every_argument_of_an_objective_is_a_setting() -> None:
+    for kind, objective in OBJECTIVES.items():
+        own = inspect.signature(objective).parameters.values()
+        names = {p.name for p in own if p.kind is p.KEYWORD_ONLY}
+        given_by_stage = {"head", "low", "high", "step"}
+        assert ObjectiveSpec(kind=kind).settings().keys() == names - given_by_stage
 
 
 # --set and --seed

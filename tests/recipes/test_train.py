@@ -321,6 +321,23 @@ def test_resuming_what_never_began_begins(tiny_bert: Path, pairs: Path, tmp_path
     assert (tmp_path / "model" / "tertium.json").exists()
 
 
+def test_a_run_that_an_earlier_version_began_resumes(
+    tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    """It wrote settings of heads beside their names."""
+    stage = toy_stage(pairs)
+    stage["objectives"] = [{"kind": "l1", "head": {"kind": "siamese", "features": ["u", "v"]}}]
+    content = {"summary": "a toy", "encoder": {"model": str(tiny_bert)}, "stages": [stage]}
+    trained = train(content, tmp_path / "model")
+    stage["objectives"] = [{"kind": "l1", "head": "siamese", "features": ["u", "v"]}]
+    path = trained.folder / "run" / "recipe.yaml"
+    path.write_text(yaml.safe_dump({**content, "stages": [stage]}))
+    assert train(content, tmp_path / "model", resume=True).log == trained.log
+    path.write_text("stages: none")
+    with pytest.raises(TertiumError, match="a run resumes with its own recipe"):
+        train(content, tmp_path / "model", resume=True)
+
+
 # single texts
 
 

@@ -18,10 +18,10 @@ class Check:
     """What a whole file holds.
 
     Attributes:
-        kind: a key of ``KINDS``, given or detected; None when nothing told it.
+        kind: a key of ``KINDS``, given or detected; None when it could not be detected.
         rows: how many rows are good.
         problems: all that is wrong, in the order of the file.
-        notes: what is not wrong and should be known: grades that nobody reads, repeated pairs.
+        notes: what is not wrong and should be known: grades that are not read, repeated pairs.
     """
 
     kind: str | None
@@ -35,7 +35,7 @@ def check_file(path: Path, *, kind: str | None = None, column: str | None = None
 
     Args:
         path: file in one of the formats of ``tertium.data.tables``.
-        kind: a key of ``KINDS``; default: told from the columns and the first row.
+        kind: a key of ``KINDS``; default: detected from the columns and the first row.
         column: the one that holds texts, for a file of texts.
 
     Raises:

@@ -21,7 +21,7 @@ class HubSource:
 
     Attributes:
         repo: name of the repository.
-        splits: our name of a split to theirs; ``all`` alone means that it has no finer ones.
+        splits: our name of a split to theirs; only ``all`` means that it has no finer ones.
         config: part of the repository, if it has several.
         columns: our name of a column to theirs, where the row type does not know theirs.
         labels: names of integer labels.

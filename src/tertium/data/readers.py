@@ -170,7 +170,7 @@ def read_translation(original: Path, translated: Path) -> list[tuple[str, str]]:
         if text is None or translation is None:
             short, long = (original, translated) if text is None else (translated, original)
             raise TertiumError(
-                f"{short} ends after {number - 1:,} texts, and {long} goes on: row i of a "
+                f"{short} ends after {number - 1:,} texts, and {long} has more: row i of a "
                 "translation belongs to row i of its original. Make the translation again."
             )
         if text.strip() and translation.strip():
@@ -237,7 +237,7 @@ def _in_split(
         if isinstance(item, Record):
             if "split" not in item.values:
                 found = ", ".join(item.values)
-                remedy = f"no such column, so no split '{split}'; name the file alone"
+                remedy = f"no such column, so no split '{split}'; name only the file"
                 raise DataError([Problem(str(path), item.line, "split", found, remedy)])
             seen.add(str(item.values["split"]))
             if item.values["split"] != split:

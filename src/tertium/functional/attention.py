@@ -19,7 +19,7 @@ def received_attention(
     Args:
         attention: weights, rows are queries.
         mask: 1 for real tokens; padding scores infinity.
-        last_layer_only: look at the last layer alone.
+        last_layer_only: look only at the last layer.
         count_padding_queries: let padding ask too, as the authors' code does; the scores then
             depend on how far a batch is padded.
     """

@@ -104,7 +104,7 @@ def aligned_attention(
 ) -> Float[Tensor, "l n h t t"]:
     """A view's attention among the tokens that the other view kept, in the other's order.
 
-    Rows are renormalised over those tokens: in the shorter view nobody attends to what is gone.
+    Rows are renormalised over those tokens: in the shorter view no token attends to what is gone.
 
     Args:
         attention: of the view that has all tokens.

@@ -43,7 +43,7 @@ class Objective(nn.Module, ABC):
         auxiliary: it teaches nothing without another objective beside it.
         excludes: parts of a stage that it cannot be combined with, and why.
         passes: how often each triple is encoded, with different dropout every time.
-        anchor_stride: only every so many-th example is needed as first view.
+        anchor_stride: only every n-th example is needed as first view.
         crossing: the cross attention between two towers that it looks at, or None.
         mask_probability: share of tokens to hide in a further pass, or None for no such pass.
         counts_padding: it looks at rows of padding, so that a batch is encoded in one pass.

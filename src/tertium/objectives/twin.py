@@ -52,7 +52,7 @@ class TowerContrast(_TwinObjective, Tempered):
 class CrossTowerContrast(_TwinObjective, Tempered):
     """One tower's views against the other's, before and after cross attention: JTCSE's ICNCE.
 
-    Which tower asks is decided anew for each batch, by a fair coin.
+    Which tower asks is drawn for each batch, by a fair coin.
 
     Args:
         temperature: divides the cosines.

@@ -40,7 +40,7 @@ def distil(
             the teacher's width.
         pooling: of the student (default: its own).
         max_length: tokens of a text that the student reads, in training and afterwards.
-        layers: so many of the student's layers, or those with these numbers from 1 on, are kept.
+        layers: how many of the student's layers to keep, or which, counted from 1.
         schedule: changes to the recipe's ``train``, such as ``{"epochs": 3}``.
         settings: any further settings of the recipe ``distil-minilm`` by their place.
         options: as for :func:`tertium.train`: ``data``, ``resume``, ``seed``,

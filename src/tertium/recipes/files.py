@@ -142,7 +142,7 @@ def read_recipe(
     except UnicodeEncodeError as error:
         raise RecipeError(f"The recipe '{name}' names a setting that is not text.") from error
     except ValidationError as error:
-        # A list whose items are all wrong is reported as too short as well: that is no news.
+        # A list whose items are all wrong is also reported as too short: that adds nothing.
         errors = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
         lines = [f"{_where(e['loc'], content)}: {_message(e)}" for e in errors]
         raise RecipeError(f"The recipe '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error

@@ -99,7 +99,7 @@ class EncoderSpec(_Spec):
     pooling: Pooling | None = Pooling.MEAN  # None: the model's own
     normalize: bool = False
     max_length: int | None = Field(None, ge=2)
-    layers: int | tuple[int, ...] | None = None  # kept: so many, or these, counted from 1
+    layers: int | tuple[int, ...] | None = None  # how many to keep, or which, counted from 1
     towers: Literal[1, 2] = 1
     second: str | None = None  # the model of tower II (default: that of tower I)
     freeze: Literal["nothing", "embeddings"] = "nothing"
@@ -549,8 +549,9 @@ class StageSpec(_Spec):
                 if present[part]:
                     raise ValueError(f"{kind} does not go with {part}: {reason}")
         if all(objective.auxiliary for objective in declared.values()):
-            alone = " and ".join(declared)
-            raise ValueError(f"{alone} is an auxiliary: add an objective beside it")
+            raise ValueError(
+                f"{' and '.join(declared)} is an auxiliary: add an objective beside it"
+            )
         single = [kind for kind, objective in declared.items() if not objective.two_towers]
         if self.joint and single:
             raise ValueError(f"{single[0]} looks at one encoder, and the others at two towers")

@@ -92,7 +92,7 @@ def triple_selection(
 
 
 def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
-    """How well texts are told from each other by a damaged copy; 0 is perfect.
+    """How well texts are recognised by a damaged copy; 0 is perfect.
 
     Minus the InfoNCE loss between every text and the same text without a fifth of its words, all
     other texts being negatives. It needs no labels and no dropout, and it rewards what contrastive

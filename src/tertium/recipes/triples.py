@@ -127,7 +127,7 @@ def _examples(
 
 
 def _limited(rows: list[LabelledTriple], limit: int | None) -> list[LabelledTriple]:
-    """At most so many triples, by whole sentence pairs and a fixed shuffle."""
+    """At most ``limit`` triples, by whole sentence pairs and a fixed shuffle."""
     if limit is None or limit >= len(rows):
         return rows
     pairs = list(dict.fromkeys(row.pair for row in rows))

@@ -127,7 +127,7 @@ class TripleCollator:
 
 
 class EpochBatches(BatchSampler):
-    """Batches of indices, shuffled anew each epoch by seed and epoch only.
+    """Batches of indices, shuffled each epoch, by seed and epoch only.
 
     With ``lengths`` the batches are bucketed: examples of like token length share a batch, so that
     little padding is computed. That changes which examples meet in a batch, and so the negatives

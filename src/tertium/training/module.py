@@ -47,8 +47,8 @@ class TrainingModule(nn.Module):
         attend: attention weights of a batch, for views that score tokens (default: those of the
             encoder as it is now).
         momentum: fills a queue of further negatives.
-        tokens_per_pass: on a processor, encode a batch in groups of like length of at most so many
-            tokens: short texts are not padded to the longest of the batch. Of no use where
+        tokens_per_pass: on a processor, encode a batch in groups of similar length of at most this
+            many tokens: short texts are not padded to the longest of the batch. Of no use where
             batches are bucketed by length.
     """
 
@@ -243,9 +243,7 @@ class ConditionalModule(TrainingModule):
     @property
     def trained_head(self) -> ConditionalHead:
         """The head of the conditional model."""
-        if not isinstance(self.head, ConditionalHead):
-            raise TertiumError(f"{type(self.head).__name__} is not a conditional head.")
-        return self.head
+        return self.conditional.head
 
     def train(self, mode: bool = True) -> "ConditionalModule":  # noqa: FBT001, FBT002 (torch's)
         """Training or evaluation mode, also of the model that forwards."""
