@@ -10,8 +10,7 @@ import pytest
 from tertium.data.shards import Content, Shard
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.jobs import cluster
-from tertium.jobs.fingerprint import model_fingerprint
-from tertium.jobs.request import Execution
+from tertium.jobs.request import Execution, hash_model_files
 from tertium.jobs.source import SourceRow
 from tertium.jobs.work import Work
 from tests.conftest import ROOT
@@ -59,7 +58,7 @@ def test_what_an_actor_raises_is_told_as_a_sentence_if_it_is_one() -> None:
 
 def test_an_actor_refuses_another_model(model: Path) -> None:
     work = Work(Content.TEXTS, str(model), loader=LOADER)
-    actor = cluster._Actor(work, model_fingerprint(str(model)))
+    actor = cluster._Actor(work, hash_model_files(str(model)))
     (model / "config.json").write_text('{"other": 1}')
     with pytest.raises(TertiumError, match="is not the one that the job was begun with"):
         actor.pack(Shard(0, 0, 1), [SourceRow(1, ("a",))])

@@ -15,7 +15,7 @@ import tertium
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError
 from tertium.heads import CosineHead
-from tertium.jobs.fingerprint import model_fingerprint
+from tertium.jobs.request import hash_model_files
 from tertium.models import Encoder, Ensemble, PairScorer
 from tertium.models.adapters import ADAPTER, extract_adapter
 from tertium.models.mixture import ConditionalAverage
@@ -135,7 +135,7 @@ def test_a_base_that_is_neither_reserved_nor_on_the_hub(
     edit(folder, base=base)
     assert "is neither a reserved name" in refusal(folder)
     with pytest.raises(TertiumError, match="is neither a reserved name"):
-        model_fingerprint(str(folder))
+        hash_model_files(str(folder))
 
 
 def test_a_base_is_not_looked_for_among_the_folders_here(
@@ -155,7 +155,7 @@ def test_a_base_that_names_itself(
     folder = copy("adapter")
     edit(folder, base=reserve("circle", folder))
     assert "lead back to the model itself" in refusal(folder)
-    model_fingerprint(str(folder))  # and this ends
+    hash_model_files(str(folder))  # and this ends
 
 
 def test_adapters_on_adapters_without_end(

@@ -1,5 +1,6 @@
 """What a bulk job is asked for, how it is carried out, and what it ends with."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,13 +8,17 @@ from typing import Any
 
 from tertium.engines import check_device, engine_name, require_engine
 from tertium.errors import TertiumError
-from tertium.files import existing_file
+from tertium.files import existing_file, sha256
 from tertium.jobs.source import OnError, Source
+from tertium.models.names import resolve, resolve_base
+from tertium.records.manifest import FILE_NAME, read_manifest
 from tertium.types import EngineName
 
-__all__ = ["LOADER", "Execution", "Finished", "Request"]
+__all__ = ["LOADER", "Execution", "Finished", "Request", "hash_model_files"]
 
 LOADER = "tertium.engines.loading:load"
+# What makes vectors: weights, settings and vocabularies, but no cards and no pictures.
+_ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model", ".spm", ".npy")
 _LOADING = {"engine": "torch"}  # defaults of ``tertium.load`` that are not None
 
 
@@ -124,3 +129,32 @@ class Finished:
     shards: int
     made: int
     about: dict[str, Any]
+
+
+def hash_model_files(name: str, *, revision: str | None = None) -> str:
+    """One hash of all files that make a model's results, those of an adapter's base included.
+
+    Unlike ``Model.fingerprint`` it needs no loading: a finished job is recognised at once.
+    """
+    found = hashlib.sha256()
+    for folder in _folders(resolve(name, revision=revision)):
+        for path in sorted(folder.rglob("*")):
+            own = "engines" not in path.relative_to(folder).parts  # exports have their own
+            if own and path.suffix in _ENDINGS and path.is_file():
+                place = path.relative_to(folder).as_posix()
+                found.update(f"{place}\0{sha256(path)}\n".encode())
+    return found.hexdigest()
+
+
+def _folders(folder: Path) -> list[Path]:
+    """A model's folder, and those of the models that it builds on."""
+    found = [folder]
+    for known in found:  # which grows meanwhile: a base may have one of its own
+        for path in sorted(known.rglob(FILE_NAME)):
+            manifest = read_manifest(path.parent)
+            if manifest is None or "base" not in manifest.details:
+                continue
+            base = resolve_base(path.parent, manifest.details)
+            if base not in found:
+                found.append(base)
+    return found

@@ -5,17 +5,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from tertium.data.shards import (
-    Content,
-    Counts,
-    Shard,
-    finished_shards,
-)
+from tertium.data.shards import Content, Counts, Shard, finished_shards
 from tertium.engines import Plan
 from tertium.errors import TertiumError, require
 from tertium.hardware import cores
 from tertium.jobs.cluster import Actors
-from tertium.jobs.fingerprint import model_fingerprint
 from tertium.jobs.folder import (
     Job,
     Journal,
@@ -27,7 +21,7 @@ from tertium.jobs.folder import (
     sound_shards,
     write_job,
 )
-from tertium.jobs.request import Execution, Finished, Request
+from tertium.jobs.request import Execution, Finished, Request, hash_model_files
 from tertium.jobs.source import pick, prescan, shard_size
 from tertium.jobs.work import Work
 from tertium.jobs.workers import Processes
@@ -45,12 +39,12 @@ _MOST_WORKERS = 8  # of those that nobody asked for; each holds a copy of the mo
 def run(
     request: Request, execution: Execution | None = None, *, progress: bool | None = None
 ) -> Finished:
-    """Make every shard that is not there yet, and give account of all."""
-    execution = Execution() if execution is None else execution
+    """Make every shard that is not there yet, and account for all of them."""
+    execution = execution or Execution()
     require("scale", purpose="Writing shards", packages=("pyarrow",))
     if execution.cluster:
         require("cluster", purpose="Running on Ray")
-    fingerprint = model_fingerprint(request.model, revision=request.loading.get("revision"))
+    fingerprint = hash_model_files(request.model, revision=request.loading.get("revision"))
     with locked(request.folder):
         job = _begin(request, fingerprint, progress=progress)
         shards = job.shards

@@ -14,9 +14,8 @@ from tertium.data.shards import Content, Counts, Done, Shard
 from tertium.engines import Plan
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
-from tertium.jobs.fingerprint import model_fingerprint
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
-from tertium.jobs.request import LOADER
+from tertium.jobs.request import LOADER, hash_model_files
 from tertium.jobs.source import SourceRow
 from tertium.models.names import resolve
 from tertium.models.tokens import TokenizationStats, chunks
@@ -130,7 +129,7 @@ class ShardWorker:
 
 def check_model(work: Work, fingerprint: str) -> None:
     """Raise unless the model that is found here is the one that the job was begun with."""
-    if model_fingerprint(work.model, revision=work.loading.get("revision")) != fingerprint:
+    if hash_model_files(work.model, revision=work.loading.get("revision")) != fingerprint:
         raise TertiumError(
             f"The model {work.model} on this machine is not the one that the job was begun with. "
             "Put the same files on every machine."
