@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from tertium.explain import Explanation, Focus
-    from tertium.heads import ConditionalHead
-    from tertium.models import Encoder
 
 __all__ = ["explain", "focus"]
 
@@ -109,11 +107,13 @@ def focus(
 
     if output is not None:
         require("report", purpose="Drawing attention", packages=("matplotlib",))
+    import tertium
+    from tertium.explain import attending_part
     from tertium.explain import focus as looked
     from tertium.explain.figures import focus_figure
 
-    encoder, head = _parts(model)
-    other = None if baseline is None else _parts(baseline)[0]
+    encoder, head = attending_part(tertium.load(model or "conditional"))
+    other = None if baseline is None else attending_part(tertium.load(baseline))[0]
     found = looked(encoder, (a, b, on), head=head, baseline=other)
     files = [] if output is None else save_figures({"focus": focus_figure(found)}, output)
     show(
@@ -155,18 +155,6 @@ def _write(found: "Explanation", path: Path) -> None:
         return
     with atomic_path(path) as temporary:
         temporary.write_text(explanation_html(found), encoding="utf-8")
-
-
-def _parts(model: str | None) -> "tuple[Encoder, ConditionalHead | None]":
-    """Encoder and head; of an average, those of a member with reallocation if there is one."""
-    import tertium
-
-    loaded = tertium.load(model or "conditional")
-    if not loaded.takes_conditions:
-        return loaded.encoder, None
-    scorers = [member.model for member in loaded.members]
-    scorer = min(scorers, key=lambda scorer: not scorer.head.reallocates)
-    return scorer.encoder, scorer.head
 
 
 def _focus_table(found: "Focus") -> "Table":

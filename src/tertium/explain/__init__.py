@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tertium.lazy import lazy
 
 if TYPE_CHECKING:
-    from tertium.explain.attention import Focus, focus
+    from tertium.explain.attention import Focus, attending_part, focus
     from tertium.explain.explanation import Explanation, Method, explain_score
     from tertium.explain.gradients import Gradients
     from tertium.explain.occlusion import SmallestChange
@@ -18,6 +18,7 @@ __all__ = [
     "Method",
     "SmallestChange",
     "Word",
+    "attending_part",
     "explain_score",
     "focus",
 ]
@@ -26,7 +27,7 @@ __getattr__ = lazy(
     __name__,
     {
         "explanation": ["Explanation", "Method", "explain_score"],
-        "attention": ["Focus", "focus"],
+        "attention": ["Focus", "attending_part", "focus"],
         "gradients": ["Gradients"],
         "occlusion": ["SmallestChange"],
         "words": ["Word"],

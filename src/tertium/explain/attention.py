@@ -15,12 +15,13 @@ from tertium.explain.words import split_words
 from tertium.functional.reallocation import reweighting
 from tertium.heads import ConditionalHead, SeaverHead
 from tertium.models.base import Model
+from tertium.models.conditional import ConditionalScorer
 from tertium.models.encoder import Encoder, evaluating
 from tertium.models.tokens import valid_text
 from tertium.models.triples import JoinedIds, TripleTokenizer
 from tertium.types import Kind, TextTriple
 
-__all__ = ["Focus", "focus", "focus_of"]
+__all__ = ["Focus", "attending_part", "focus", "focus_of"]
 
 _MARKED = 5  # one word in five is marked
 
@@ -142,20 +143,28 @@ def focus(
     )
 
 
-def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
-    """Where attention goes in a model that takes conditions and reads them with the sentences.
+def attending_part(model: Model) -> tuple[Encoder, ConditionalHead | None]:
+    """Encoder and head whose attention is shown; of several members, one that reallocates it."""
+    if not model.takes_conditions:
+        return model.encoder, None
+    scorers = [member.model for member in model.members]
+    best = min(scorers, key=lambda scorer: (not _shows(scorer), not scorer.head.reallocates))
+    return best.encoder, best.head
 
-    Of several members one that reallocates attention, else any that shows it; None where none does.
-    """
+
+def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
+    """Where attention goes in a model that reads sentences and condition together, else None."""
     if not model.takes_conditions or not all(split_words(text) for text in item):
         return None
-    scorers = [member.model for member in model.members]
-    for scorer in sorted(scorers, key=lambda scorer: not scorer.head.reallocates):
-        together = any(2 in texts and len(texts) > 1 for texts in scorer.head.sequences)
-        if together and scorer.encoder.kind is not Kind.TWIN:
-            a, b, condition = item
-            return focus(scorer.encoder, (a, b, condition), head=scorer.head)
-    return None
+    if not any(_shows(member.model) for member in model.members):
+        return None
+    encoder, head = attending_part(model)
+    return focus(encoder, (item[0], item[1], item[2]), head=head)
+
+
+def _shows(scorer: ConditionalScorer) -> bool:
+    together = any(2 in texts and len(texts) > 1 for texts in scorer.head.sequences)
+    return together and scorer.encoder.kind is not Kind.TWIN
 
 
 def _read(

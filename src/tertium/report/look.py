@@ -17,7 +17,7 @@ from tertium.analysis import (
     sentence_attention,
 )
 from tertium.errors import TertiumError
-from tertium.explain import Focus, focus
+from tertium.explain import Focus, attending_part, focus
 from tertium.models import Encoder, Model
 from tertium.models.surgery import tower_encoders
 from tertium.report.data import GradedSet
@@ -127,13 +127,11 @@ def reallocations(
     model: Model, label: str, own: GradedSet | None
 ) -> tuple[list[Reallocation], list[LeftOut]]:
     """How conditions move a model's attention, on triples of the user or one of ours."""
-    scorers = [member.model for member in model.members]
-    scorer = min(scorers, key=lambda scorer: not scorer.head.reallocates)
+    encoder, head = attending_part(model)
     triples = [_TRIPLE] if own is None else own.triples[:_TRIPLES]
     try:
         return [
-            Reallocation(label, triple, focus(scorer.encoder, triple, head=scorer.head))
-            for triple in triples
+            Reallocation(label, triple, focus(encoder, triple, head=head)) for triple in triples
         ], []
     except TertiumError as error:
         return [], [LeftOut("conditions", label, str(error))]
