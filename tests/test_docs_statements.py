@@ -466,3 +466,22 @@ def test_tables_are_whole(page: Path) -> None:
             width = len(re.findall(r"(?<!\\)\|", line))
         if line.startswith("|"):
             assert len(re.findall(r"(?<!\\)\|", line)) == width, f"cells: {line}"
+
+
+HOP = re.compile(r"^\d+\. `([\w/]+\.py)`, `([\w.]+)`(?: and `([\w.]+)`)?", re.M)
+
+
+def test_the_walks_of_the_architecture_page_name_what_there_is() -> None:
+    page = text_of("concepts/architecture.md")
+    walks = [part for part in re.split(r"^## ", page, flags=re.M) if HOP.search(part)]
+    assert len(walks) == 5
+    for walk in walks:
+        assert 10 <= len(re.findall(r"^\d+\. ", walk, re.M)) <= 14
+        for file, *names in HOP.findall(walk):
+            source = (ROOT / "src" / "tertium" / file).read_text(encoding="utf-8")
+            defined = {
+                node.name
+                for node in ast.walk(ast.parse(source))
+                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+            assert {part for name in names if name for part in name.split(".")} <= defined, file
