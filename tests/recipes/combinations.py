@@ -10,7 +10,7 @@ from tertium.recipes.schema import Recipe
 
 
 def parts(recipe: Recipe) -> str:
-    """The parts of a recipe without their sizes: its backbone, amounts and rates play no role."""
+    """The parts of a recipe: backbone, pooling, amounts and rates play no role."""
     encoder = recipe.encoder
     kept = encoder.layers is not None, encoder.adapter_rank is not None, encoder.freeze
     stages = [
@@ -27,7 +27,7 @@ def parts(recipe: Recipe) -> str:
         )
         for stage in recipe.stages
     ]
-    return repr((encoder.pooling, encoder.towers, encoder.normalize, kept, stages))
+    return repr((encoder.towers, encoder.normalize, kept, stages))
 
 
 def once_per_combination(names: Iterable[str]) -> list[Any]:

@@ -21,9 +21,11 @@ from tertium.recipes import build
 from tertium.recipes import train as module
 from tertium.recipes.build import build_encoder
 from tertium.recipes.files import read_recipe, recipe_names
+from tertium.recipes.schema import Recipe
 from tertium.recipes.train import train
 from tertium.training.stage import StageTrainer
 from tertium.types import Tokens
+from tertium.views import VIEWS
 from tests.fakes import tiny_model
 from tests.recipes.combinations import once_per_combination
 from tests.recipes.toys import contrast_stage, toy_pairs, toy_recipe, toy_stage, toy_text_file
@@ -55,15 +57,12 @@ def same_weights(one: Path, two: Path) -> bool:
 CONDITIONAL = [name for name in recipe_names() if read_recipe(name).stages[-1].head is not None]
 
 
-@pytest.mark.parametrize("name", once_per_combination({*recipe_names()} - {*CONDITIONAL}))
-def test_every_recipe_takes_two_steps(
-    name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
-) -> None:
-    recipe = read_recipe(name)
-    tiny = tiny_roberta if recipe.encoder.model.startswith("roberta-") else tiny_bert
+def tiny_settings(recipe: Recipe, bert: Path, roberta: Path, folder: Path) -> dict[str, Any]:
+    """A tiny model in the place of every model, and two steps of every stage."""
+    tiny = roberta if "roberta" in recipe.encoder.model else bert
     if recipe.encoder.towers == 2:  # as many layers as the numbers of crossings divide
-        architecture = "roberta" if tiny == tiny_roberta else "bert"
-        tiny = tiny_model(tmp_path / "tiny", architecture, layers=6)
+        architecture = "roberta" if tiny == roberta else "bert"
+        tiny = tiny_model(folder / "tiny", architecture, layers=6)
     settings: dict[str, Any] = {"encoder.model": str(tiny)}
     for stage in recipe.stages:
         place = f"stages.{stage.name}"
@@ -71,6 +70,33 @@ def test_every_recipe_takes_two_steps(
         settings |= {f"{place}.select.every": 2} if stage.select else {}
         if stage.teacher is not None:
             settings[f"{place}.teacher.models"] = [str(tiny)] * len(stage.teacher.models)
+        if stage.head is not None and stage.head.takes("length"):
+            settings |= {"encoder.max_length": 48, f"{place}.head.length": 48}
+    return settings
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_built(
+    name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
+) -> None:
+    recipe = read_recipe(name)
+    recipe = read_recipe(recipe, settings=tiny_settings(recipe, tiny_bert, tiny_roberta, tmp_path))
+    encoder = build_encoder(recipe.encoder)
+    for stage in recipe.stages:
+        material = module._load(stage, benchmarks_folder)
+        built = build.build_module(stage, material, build.stage_encoder(stage, encoder))
+        assert [*built.objectives] == [objective.kind for objective in stage.objectives]
+        assert [type(view) for view in built.views] == [VIEWS[view.kind] for view in stage.views]
+        assert (built.trained_head is None) == (stage.data.labels is None)
+        assert build.build_schedule(stage).max_steps == 2
+
+
+@pytest.mark.parametrize("name", once_per_combination({*recipe_names()} - {*CONDITIONAL}))
+def test_every_recipe_takes_two_steps(
+    name: str, tiny_bert: Path, tiny_roberta: Path, benchmarks_folder: Path, tmp_path: Path
+) -> None:
+    recipe = read_recipe(name)
+    settings = tiny_settings(recipe, tiny_bert, tiny_roberta, tmp_path)
     trained = train(
         name,
         tmp_path / "model",
