@@ -24,8 +24,19 @@ from tertium.engines.parity import (
 from tertium.errors import TertiumError
 from tertium.models.attention import capture_attention
 from tertium.models.base import Model, Part
-from tertium.models.conditional import ConditionalScorer
+from tertium.models.conditional import ConditionalScorer, model_shape
 from tertium.models.encoder import Encoder, evaluating
+from tertium.models.fingerprint import module_config
+from tertium.models.graphs import (
+    RESULT,
+    GraphBuilder,
+    Layers,
+    Module,
+    NoGraphError,
+    backbone,
+    sentence_vector,
+)
+from tertium.models.head_graphs import HEAD_GRAPHS, Side
 from tertium.models.tokens import TokenizationStats
 from tertium.types import Encoded, Engine, Kind, TextTriple
 
@@ -33,7 +44,6 @@ __all__ = ["EncoderGraph", "PartGraph", "ScorerGraph", "graphs_of"]
 
 Batch = dict[str, np.ndarray]
 
-_OUTPUT = "result"
 _SINGLE_FILE = 1_900_000_000  # bytes; one protobuf holds at most 2 GB
 
 
@@ -109,8 +119,14 @@ class EncoderGraph(PartGraph):
 
     def write(self, path: Path) -> None:
         """Export the graph."""
-        inputs = self._inputs(["a b c d", "a b", "a"])
-        _write(_EncoderModule(self.encoder), inputs, ["n", "t"], path)
+        try:
+            graph, layers, modules = _backbone(self.encoder)
+            vector = sentence_vector(graph, layers, modules)
+            axes = {name: ["n", "t"] for name in ("input_ids", "attention_mask")}
+            path.write_bytes(graph.finish(axes, vector, "n", "d"))
+        except NoGraphError:
+            inputs = self._inputs(["a b c d", "a b", "a"])
+            _trace(_EncoderModule(self.encoder), inputs, ["n", "t"], path)
 
     def calibration(self) -> list[Batch]:
         """Ids and mask, one text at a time."""
@@ -152,10 +168,42 @@ class ScorerGraph(PartGraph):
 
     def write(self, path: Path) -> None:
         """Export the graph."""
-        triples = [("a b c", "d", "e f"), ("a", "b c", "d"), ("a b", "c d e", "f g")]
-        fixed = self.scorer.head.width is not None
-        axes = ["SEQUENCES", "n", "WIDTH" if fixed else "t"]
-        _write(_ScorerModule(self.scorer), self._inputs(triples), axes, path)
+        try:
+            path.write_bytes(self._built())
+        except NoGraphError:
+            triples = [("a b c", "d", "e f"), ("a", "b c", "d"), ("a b", "c d e", "f g")]
+            fixed = self.scorer.head.width is not None
+            axes = ["SEQUENCES", "n", "WIDTH" if fixed else "t"]
+            _trace(_ScorerModule(self.scorer), self._inputs(triples), axes, path)
+
+    def _built(self) -> bytes:
+        head, encoder = self.scorer.head, self.scorer.encoder
+        if head.kind not in HEAD_GRAPHS:
+            raise NoGraphError(f"The head {head.kind}")
+        graph, layers, modules = _backbone(encoder, sequences=True)
+        if head.attention_layers and not layers.attention:
+            raise NoGraphError("Attention of two towers")
+        vector = sentence_vector(graph, layers, modules)
+        maps = [layers.attention[at] for at in head.attention_layers]
+        segments = graph.node("Flatten", "segments", axis=2)
+        sides = len(head.sequences)
+        parts = [
+            graph.split(node, sides)
+            for node in (vector, layers.states[-1], graph.mask, segments, *maps)
+        ]
+        config = {**head.config(), "activation": model_shape(encoder).activation}
+        score = HEAD_GRAPHS[head.kind](
+            graph,
+            config,
+            _numbers(head),
+            [
+                Side(vector=v, tokens=t, mask=m, segments=s, attention=maps)
+                for v, t, m, s, *maps in zip(*parts, strict=True)
+            ],
+        )
+        axes: list[str | int] = [sides, "n", head.width or "t"]
+        inputs = dict.fromkeys(("input_ids", "attention_mask", "segments"), axes)
+        return graph.finish(inputs, score, "n")
 
     def calibration(self) -> list[Batch]:
         """Ids, mask and segments, one triple at a time."""
@@ -259,13 +307,36 @@ def _apart(merged: Tensor, sides: int) -> Tensor:
     return merged.reshape(sides, -1, *merged.shape[1:])
 
 
-def _write(
+def _backbone(
+    encoder: Encoder, *, sequences: bool = False
+) -> tuple[GraphBuilder, Layers, list[Module]]:
+    """A graph with the layers of an encoder, and the modules that follow them.
+
+    ``sequences``: inputs have an axis for the sequences of a triple, before that of the rows.
+    """
+    if sum(tensor.nbytes for tensor in encoder.model.state_dict().values()) > _SINGLE_FILE:
+        raise NoGraphError("A model of this size")
+    graph = GraphBuilder()
+    if sequences:
+        graph.ids, graph.mask = (graph.node("Flatten", x, axis=2) for x in (graph.ids, graph.mask))
+    layers = backbone(graph, encoder.backbone.config.to_dict(), _numbers(encoder.backbone))
+    modules = [
+        Module(*module_config(module), _numbers(module)) for module in list(encoder.model)[1:]
+    ]
+    return graph, layers, modules
+
+
+def _numbers(module: nn.Module) -> dict[str, np.ndarray]:
+    return {name: x.detach().float().cpu().numpy() for name, x in module.state_dict().items()}
+
+
+def _trace(
     graph: _EncoderModule | _ScorerModule,
     example: Mapping[str, Tensor],
     axes: list[str],
     path: Path,
 ) -> None:
-    """Export ``graph`` as ONNX, with pooling and all else inside.
+    """Let torch export ``graph`` as ONNX, with pooling and all else inside.
 
     Args:
         graph: what to export.
@@ -285,7 +356,7 @@ def _write(
                 dynamo=True,
                 dynamic_shapes=dict.fromkeys(example, shape),
                 input_names=list(example),
-                output_names=[_OUTPUT],
+                output_names=[RESULT],
                 external_data=size > _SINGLE_FILE,
                 verbose=False,
             )

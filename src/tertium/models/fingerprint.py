@@ -58,10 +58,10 @@ def backbone_config(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in _ORIGIN | _DERIVED}
 
 
-def module_config(module: nn.Module) -> list[Any]:
+def module_config(module: nn.Module) -> tuple[str, dict[str, Any]]:
     """Name and settings of a module of sentence-transformers."""
     config: dict[str, Any] = getattr(module, "get_config_dict", dict)()
-    return [type(module).__name__, config]
+    return type(module).__name__, config
 
 
 def tokenizer_content(tokenizer: Any) -> Any:

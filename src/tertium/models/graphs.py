@@ -1,0 +1,426 @@
+"""Transformers as ONNX graphs, built from their configuration and weights without torch.
+
+Token ids and a mask ``[n, t]`` go in; hidden states, attention and the sentence vector are nodes
+that pooling and heads build on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.errors import TertiumError
+
+Weights = Mapping[str, NDArray[Any]]
+Config = Mapping[str, Any]
+
+RESULT = "result"  # name of every graph's output
+_OPSET, _IR = 20, 10
+_MASKED = np.float32(-3e38)
+
+
+class NoGraphError(TertiumError):
+    """A part of a model that this module cannot write."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} has no graph of ours.")
+
+
+class GraphBuilder:
+    """Nodes and constants of a graph that is being written.
+
+    Attributes:
+        ids: the node or input that holds token ids ``[n, t]``.
+        mask: likewise 1 for tokens and 0 for padding.
+    """
+
+    def __init__(self) -> None:
+        self.ids, self.mask = "input_ids", "attention_mask"
+        import onnx
+
+        self._onnx = onnx
+        self._nodes: list[Any] = []
+        self._constants: dict[str, NDArray[Any]] = {}
+
+    def constant(self, value: Any, name: str = "") -> str:
+        """A constant; one that has a name is stored once."""
+        name = name or f"constant_{len(self._constants)}"
+        if name not in self._constants:
+            self._constants[name] = np.asarray(value, order="C")
+        return name
+
+    def node(self, kind: str, *inputs: str, output: str = "", **options: Any) -> str:
+        """One node; returns the name of its output."""
+        output = output or f"{kind}_{len(self._nodes)}"
+        made = self._onnx.helper.make_node(kind, list(inputs), [output], output, **options)
+        self._nodes.append(made)
+        return output
+
+    def split(self, x: str, count: int) -> list[str]:
+        """Equal parts along the first axis."""
+        if count == 1:
+            return [x]
+        outputs = [f"Split_{len(self._nodes)}_{at}" for at in range(count)]
+        made = self._onnx.helper.make_node("Split", [x], outputs, axis=0, num_outputs=count)
+        self._nodes.append(made)
+        return outputs
+
+    def linear(self, x: str, weights: Weights, name: str) -> str:
+        """``x W^T + b`` with the weights called ``name``."""
+        product = self.node("MatMul", x, self.constant(weights[f"{name}.weight"].T))
+        bias = weights.get(f"{name}.bias")
+        return product if bias is None else self.node("Add", product, self.constant(bias))
+
+    def normalized(self, x: str, weights: Weights, name: str, *, epsilon: float) -> str:
+        """Layer normalisation with the weights called ``name``."""
+        scale, shift = (self.constant(weights[f"{name}.{part}"]) for part in ("weight", "bias"))
+        return self.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
+
+    def activation(self, x: str, kind: str) -> str:
+        """One of transformers' activations by its name."""
+        if kind not in _ACTIVATIONS:
+            raise NoGraphError(f"The activation {kind}")
+        name, options = _ACTIVATIONS[kind]
+        return self.node(name, x, **options)
+
+    def cosine(self, u: str, v: str) -> str:
+        """Cosines of ``[n, d]`` and ``[n, d]``, row by row."""
+        products = [
+            self.node("ReduceSum", self.node("Mul", a, b), self.constant([1]), keepdims=0)
+            for a, b in ((u, v), (u, u), (v, v))
+        ]
+        lengths = self.node("Sqrt", self.node("Mul", *products[1:]))
+        bounded = self.node("Max", lengths, self.constant(np.float32(1e-8)))
+        return self.node("Div", products[0], bounded)
+
+    def masked_mean(self, tokens: str, mask: str) -> str:
+        """Mean of ``[n, t, d]`` over where the float mask ``[n, t]`` is 1."""
+        row = self.node("Unsqueeze", mask, self.constant([1]))
+        total = self.node("Squeeze", self.node("MatMul", row, tokens), self.constant([1]))
+        count = self.node("ReduceSum", mask, self.constant([1]), keepdims=1)
+        return self.node("Div", total, self.node("Max", count, self.constant(np.float32(1e-9))))
+
+    def finish(self, inputs: Mapping[str, Sequence[str | int]], output: str, *axes: str) -> bytes:
+        """The graph as bytes.
+
+        Args:
+            inputs: axes of each integer input, by name.
+            output: the node that is the result.
+            axes: of the result.
+        """
+        helper, types = self._onnx.helper, self._onnx.TensorProto
+        self.node("Identity", output, output=RESULT)
+        given = [
+            helper.make_tensor_value_info(name, types.INT64, list(shape))
+            for name, shape in inputs.items()
+        ]
+        made = [helper.make_tensor_value_info(RESULT, types.FLOAT, axes)]
+        constants = [
+            self._onnx.numpy_helper.from_array(value, name)
+            for name, value in self._constants.items()
+        ]
+        graph = helper.make_graph(self._nodes, "model", given, made, constants)
+        opsets = [helper.make_opsetid("", _OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
+        content: bytes = model.SerializeToString()
+        return content
+
+
+_ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gelu": ("Gelu", {}),
+    "gelu_new": ("Gelu", {"approximate": "tanh"}),
+    "gelu_pytorch_tanh": ("Gelu", {"approximate": "tanh"}),
+    "relu": ("Relu", {}),
+    "tanh": ("Tanh", {}),
+}
+
+
+@dataclass
+class Layers:
+    """What a backbone gives, as names of nodes.
+
+    Attributes:
+        states: hidden states ``[n, t, d]``: the embedding output, then every layer's.
+        attention: attention weights ``[n, h, t, t]`` of every layer.
+    """
+
+    states: list[str] = field(default_factory=list)
+    attention: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What an architecture calls its weights, inside a layer and outside."""
+
+    layer: str
+    query: str
+    key: str
+    value: str
+    projection: str
+    attention_norm: str
+    up: str
+    down: str
+    output_norm: str
+
+
+_BERT = _Names(
+    layer="encoder.layer.{}.",
+    query="attention.self.query",
+    key="attention.self.key",
+    value="attention.self.value",
+    projection="attention.output.dense",
+    attention_norm="attention.output.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    output_norm="output.LayerNorm",
+)
+_MPNET = _Names(
+    layer="encoder.layer.{}.",
+    query="attention.attn.q",
+    key="attention.attn.k",
+    value="attention.attn.v",
+    projection="attention.attn.o",
+    attention_norm="attention.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    output_norm="output.LayerNorm",
+)
+_DISTILBERT = _Names(
+    layer="transformer.layer.{}.",
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    projection="attention.out_lin",
+    attention_norm="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
+    output_norm="output_layer_norm",
+)
+
+
+def _bert(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
+    positions = weights["embeddings.position_embeddings.weight"]
+    types = weights["embeddings.token_type_embeddings.weight"]
+    embedded = _embedded(graph, weights, _first_positions(graph, positions + types[0]))
+    return _encoder(graph, config, weights, _BERT, embedded, heads=config["num_attention_heads"])
+
+
+def _roberta(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
+    positions = weights["embeddings.position_embeddings.weight"]
+    types = weights["embeddings.token_type_embeddings.weight"]
+    places = _counted_positions(graph, positions + types[0], padding=config["pad_token_id"])
+    embedded = _embedded(graph, weights, places)
+    return _encoder(graph, config, weights, _BERT, embedded, heads=config["num_attention_heads"])
+
+
+def _mpnet(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
+    positions = weights["embeddings.position_embeddings.weight"]
+    places = _counted_positions(graph, positions, padding=1)  # whatever the configuration says
+    embedded = _embedded(graph, weights, places)
+    bias = _relative_bias(graph, weights["encoder.relative_attention_bias.weight"], len(positions))
+    heads = config["num_attention_heads"]
+    return _encoder(graph, config, weights, _MPNET, embedded, heads=heads, bias=bias)
+
+
+def _distilbert(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
+    places = _first_positions(graph, weights["embeddings.position_embeddings.weight"])
+    embedded = _embedded(graph, weights, places)
+    known = {
+        "num_hidden_layers": config["n_layers"],
+        "hidden_act": config["activation"],
+        "layer_norm_eps": 1e-12,
+    }
+    return _encoder(graph, known, weights, _DISTILBERT, embedded, heads=config["n_heads"])
+
+
+def _twin(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
+    """Two backbones side by side, whose states are added."""
+    one, two = (
+        backbone(graph, config[tower], _below(weights, f"{tower}."))
+        for tower in ("first", "second")
+    )
+    states = [graph.node("Add", a, b) for a, b in zip(one.states, two.states, strict=True)]
+    return Layers(states)
+
+
+# Architectures by the ``model_type`` of their configuration.
+BACKBONES: dict[str, Callable[[GraphBuilder, Config, Weights], Layers]] = {
+    "bert": _bert,
+    "camembert": _roberta,
+    "distilbert": _distilbert,
+    "mpnet": _mpnet,
+    "roberta": _roberta,
+    "tertium-twin": _twin,
+    "xlm-roberta": _roberta,
+}
+
+
+def backbone(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
+    """The layers of a transformer."""
+    kind = str(config.get("model_type"))
+    if kind not in BACKBONES or config.get("position_embedding_type", "absolute") != "absolute":
+        raise NoGraphError(f"The architecture {kind}")
+    return BACKBONES[kind](graph, config, weights)
+
+
+def _embedded(graph: GraphBuilder, weights: Weights, positions: str) -> str:
+    table = graph.constant(weights["embeddings.word_embeddings.weight"])
+    return graph.node("Add", graph.node("Gather", table, graph.ids), positions)
+
+
+def _first_positions(graph: GraphBuilder, table: NDArray[Any]) -> str:
+    """The first t rows of the position table."""
+    width = graph.node("Shape", graph.ids, start=1)
+    return graph.node("Slice", graph.constant(table), graph.constant([0]), width)
+
+
+def _counted_positions(graph: GraphBuilder, table: NDArray[Any], *, padding: int) -> str:
+    """Positions counted over what is not padding, from ``padding + 1`` on."""
+    is_padding = graph.node("Equal", graph.ids, graph.constant(np.int64(padding)))
+    real = graph.node("Cast", graph.node("Not", is_padding), to=7)
+    counted = graph.node("CumSum", real, graph.constant(np.int64(1)))
+    places = graph.node("Add", graph.node("Mul", counted, real), graph.constant(np.int64(padding)))
+    return graph.node("Gather", graph.constant(table), places)
+
+
+def _relative_bias(graph: GraphBuilder, table: NDArray[Any], longest: int) -> str:
+    """MPNet's bias ``[h, t, t]`` by the distance of two positions, in buckets as T5 has them."""
+    buckets = len(table) // 2
+    exact = buckets // 2
+    distance = np.arange(-longest + 1, longest)  # key minus query
+    apart = np.abs(distance)
+    spread = np.log(np.maximum(apart, 1) / exact) / np.log(128 / exact) * (buckets - exact)
+    far = np.minimum(exact + spread.astype(int), buckets - 1)
+    bucket = np.where(apart < exact, apart, far) + np.where(distance > 0, buckets, 0)
+    width = graph.node("Squeeze", graph.node("Shape", graph.ids, start=1))
+    zero, one = graph.constant(np.int64(0)), graph.constant(np.int64(1))
+    places = graph.node("Range", zero, width, one)
+    column = graph.node("Unsqueeze", places, graph.constant([1]))
+    offsets = graph.node("Sub", places, column)
+    shifted = graph.node("Add", offsets, graph.constant(np.int64(longest - 1)))
+    found = graph.node("Gather", graph.constant(table[bucket]), shifted)
+    return graph.node("Transpose", found, perm=[2, 0, 1])
+
+
+def _encoder(
+    graph: GraphBuilder,
+    config: Config,
+    weights: Weights,
+    names: _Names,
+    embedded: str,
+    *,
+    heads: int,
+    bias: str | None = None,
+) -> Layers:
+    """Post-norm transformer layers on the embedding output."""
+    epsilon = float(config["layer_norm_eps"])
+    x = graph.normalized(embedded, weights, "embeddings.LayerNorm", epsilon=epsilon)
+    hidden = graph.node("Equal", graph.mask, graph.constant(np.int64(0)))
+    hidden = graph.node("Where", hidden, graph.constant(_MASKED), graph.constant(np.float32(0)))
+    hidden = graph.node("Unsqueeze", hidden, graph.constant([1, 2]))
+    shown = hidden if bias is None else graph.node("Add", bias, hidden)
+    found = Layers([x])
+    for at in range(config["num_hidden_layers"]):
+        layer = _below(weights, names.layer.format(at))
+        context, attention = _attention(graph, layer, names, x, shown, heads=heads)
+        joined = graph.node("Add", graph.linear(context, layer, names.projection), x)
+        x = graph.normalized(joined, layer, names.attention_norm, epsilon=epsilon)
+        inner = graph.activation(graph.linear(x, layer, names.up), config["hidden_act"])
+        joined = graph.node("Add", graph.linear(inner, layer, names.down), x)
+        x = graph.normalized(joined, layer, names.output_norm, epsilon=epsilon)
+        found.states.append(x)
+        found.attention.append(attention)
+    return found
+
+
+def _attention(
+    graph: GraphBuilder, layer: Weights, names: _Names, x: str, shown: str, *, heads: int
+) -> tuple[str, str]:
+    """Context ``[n, t, d]`` and weights ``[n, h, t, t]`` of one layer."""
+    width = len(layer[f"{names.query}.bias"])
+
+    def split(name: str, perm: list[int], scale: float = 1.0) -> str:
+        scaled = {part: layer[f"{name}.{part}"] * np.float32(scale) for part in ("weight", "bias")}
+        flat = graph.linear(x, {f"{name}.{part}": value for part, value in scaled.items()}, name)
+        apart = graph.node("Reshape", flat, graph.constant([0, 0, heads, width // heads]))
+        return graph.node("Transpose", apart, perm=perm)
+
+    query = split(names.query, [0, 2, 1, 3], (width // heads) ** -0.5)
+    key = split(names.key, [0, 2, 3, 1])
+    value = split(names.value, [0, 2, 1, 3])
+    scores = graph.node("Add", graph.node("MatMul", query, key), shown)
+    attention = graph.node("Softmax", scores, axis=-1)
+    context = graph.node("Transpose", graph.node("MatMul", attention, value), perm=[0, 2, 1, 3])
+    return graph.node("Reshape", context, graph.constant([0, 0, width])), attention
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module after the transformer in sentence-transformers' list: kind, settings, weights."""
+
+    kind: str
+    config: Config
+    weights: Weights
+
+
+def sentence_vector(graph: GraphBuilder, layers: Layers, modules: Sequence[Module]) -> str:
+    """The sentence vector ``[n, d]`` that ``modules`` make of the hidden states."""
+    mask = graph.node("Cast", graph.mask, to=1)
+    x = layers.states[-1]
+    for module in modules:
+        if module.kind not in _MODULES:
+            raise NoGraphError(f"The module {module.kind}")
+        x = _MODULES[module.kind](graph, module, x, mask, layers)
+    return x
+
+
+def _pooling(graph: GraphBuilder, module: Module, x: str, mask: str, layers: Layers) -> str:
+    mode = module.config.get("pooling_mode") or next(
+        (
+            key.removeprefix("pooling_mode_")
+            for key, on in module.config.items()
+            if on is True and key.startswith("pooling_mode_")
+        ),
+        "",
+    )
+    if mode in ("mean", "mean_tokens"):
+        return graph.masked_mean(x, mask)
+    if mode in ("cls", "cls_token"):
+        return graph.node("Gather", x, graph.constant(np.int64(0)), axis=1)
+    raise NoGraphError(f"The pooling {mode}")
+
+
+def _mixed_layers(graph: GraphBuilder, module: Module, x: str, mask: str, layers: Layers) -> str:
+    weights = module.weights["layer_weights"]
+    states = layers.states[module.config["layer_start"] :]
+    used = [(w, s) for w, s in zip(weights / weights.sum(), states, strict=True) if w]
+    parts = [graph.node("Mul", state, graph.constant(np.float32(w))) for w, state in used]
+    return parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
+
+
+def _dense(graph: GraphBuilder, module: Module, x: str, mask: str, layers: Layers) -> str:
+    changed = graph.linear(x, module.weights, "linear")
+    kind = module.config.get("activation_function", "").rpartition(".")[2].lower()
+    return changed if kind == "identity" else graph.activation(changed, kind)
+
+
+def _normalized(graph: GraphBuilder, module: Module, x: str, mask: str, layers: Layers) -> str:
+    squares = graph.node("ReduceSum", graph.node("Mul", x, x), graph.constant([1]), keepdims=1)
+    length = graph.node("Max", graph.node("Sqrt", squares), graph.constant(np.float32(1e-12)))
+    return graph.node("Div", x, length)
+
+
+_MODULES: dict[str, Callable[[GraphBuilder, Module, str, str, Layers], str]] = {
+    "Dense": _dense,
+    "Normalize": _normalized,
+    "Pooling": _pooling,
+    "WeightedLayerPooling": _mixed_layers,
+}
+
+
+def _below(weights: Weights, prefix: str) -> dict[str, NDArray[Any]]:
+    """The weights whose names begin with ``prefix``, without it."""
+    start = len(prefix)
+    return {name[start:]: value for name, value in weights.items() if name.startswith(prefix)}
