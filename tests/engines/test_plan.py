@@ -92,6 +92,22 @@ def test_auto_falls_back_to_torch_where_the_engine_does_not_run(
         assert encoder(flat_bert, engine="auto").engine is None
 
 
+def test_auto_falls_back_to_torch_where_the_engine_does_not_start(
+    flat: Encoder, flat_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (graph,) = graphs_of(flat)
+    remember(graph.fingerprint, TRIAL)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise TertiumError("it already runs in this process without the cap")
+
+    monkeypatch.setattr("tertium.engines.plan.open_engine", refuse)
+    with pytest.warns(TertiumWarning, match=r"torch runs .*, not onnx: it already runs"):
+        assert encoder(flat_bert, engine="auto").engine is None
+    with pytest.raises(TertiumError, match="it already runs"):
+        encoder(flat_bert, engine="onnx")
+
+
 def test_auto_leaves_a_static_model_as_it_is(flat: Encoder, tmp_path: Path) -> None:
     distil_static(flat, dimensions=8).save(tmp_path / "static")
     model = tertium.load(tmp_path / "static", engine="auto")

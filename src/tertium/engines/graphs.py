@@ -21,6 +21,7 @@ from tertium.engines.parity import (
     score_parity,
     vector_parity,
 )
+from tertium.engines.runtimes import SINGLE_FILE
 from tertium.errors import TertiumError
 from tertium.models.attention import capture_attention
 from tertium.models.base import Model, Part
@@ -43,8 +44,6 @@ from tertium.types import Encoded, Engine, Kind, TextTriple
 __all__ = ["EncoderGraph", "PartGraph", "ScorerGraph", "graphs_of"]
 
 Batch = dict[str, np.ndarray]
-
-_SINGLE_FILE = 1_900_000_000  # bytes; one protobuf holds at most 2 GB
 
 
 def graphs_of(model: Model) -> "list[PartGraph]":
@@ -314,7 +313,7 @@ def _backbone(
 
     ``sequences``: inputs have an axis for the sequences of a triple, before that of the rows.
     """
-    if sum(tensor.nbytes for tensor in encoder.model.state_dict().values()) > _SINGLE_FILE:
+    if sum(tensor.nbytes for tensor in encoder.model.state_dict().values()) > SINGLE_FILE:
         raise NoGraphError("A model of this size")
     graph = GraphBuilder()
     if sequences:
@@ -357,7 +356,7 @@ def _trace(
                 dynamic_shapes=dict.fromkeys(example, shape),
                 input_names=list(example),
                 output_names=[RESULT],
-                external_data=size > _SINGLE_FILE,
+                external_data=size > SINGLE_FILE,
                 verbose=False,
             )
         except torch.onnx.errors.OnnxExporterError as error:

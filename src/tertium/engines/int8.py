@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.engines.runtimes import session
+from tertium.engines.runtimes import SINGLE_FILE, session
 from tertium.hardware import architecture, instructions
 from tertium.progress import track
 
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 Batch = Mapping[str, np.ndarray]
-_MARGIN = 1.1  # beyond what calibration has seen
-_SHARE = 0.01  # of the channels may be outliers
-_GAIN = 2.5  # leaving them out must make the range so many times smaller, or it is not worth it
 # ``integer``: ONNX Runtime's product of integers. ``pairs``: quantised and back again around a
 # float product, which OpenVINO recognises.
 Form = Literal["integer", "pairs"]
+
+_MARGIN = 1.1  # beyond what calibration has seen
+_SHARE = 0.01  # of the channels may be outliers
+_GAIN = 2.5  # leaving them out must make the range this many times smaller to be worth it
 _CONTRIB = "com.microsoft"
-_SINGLE_FILE = 1_900_000_000  # bytes; one protobuf holds at most 2 GB
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def write_int8(source: Path, target: Path, plans: Mapping[str, QuantPlan], *, fo
     import onnx
 
     model = int8_model(source, plans, form=form, levels=weight_levels())
-    onnx.save(model, str(target), save_as_external_data=model.ByteSize() > _SINGLE_FILE)
+    onnx.save(model, str(target), save_as_external_data=model.ByteSize() > SINGLE_FILE)
 
 
 def int8_model(source: Path, plans: Mapping[str, QuantPlan], *, form: Form, levels: int) -> Any:

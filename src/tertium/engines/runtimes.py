@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GRAPH", "RUNTIMES", "OnnxEngine", "OpenVinoEngine", "session"]
+__all__ = ["GRAPH", "RUNTIMES", "SINGLE_FILE", "OnnxEngine", "OpenVinoEngine", "session"]
 
 GRAPH = "model.onnx"
+SINGLE_FILE = 1_900_000_000  # bytes; one protobuf holds at most 2 GB
 
 # On a processor one node for both is several times slower than two: adding and normalising, adding
 # and GELU.
