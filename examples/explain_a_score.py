@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 
 import tertium
-from tertium.explain.figures import smallest_sentence
-from tertium.explain.page import explanation_html
+from tertium.explain.pictures import explanation_html, smallest_sentence
 from tertium.models import PairScorer
 
 PAIRS = [  # your own

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 import tertium
 from tertium.errors import TertiumError
 from tertium.explain import focus
-from tertium.explain.figures import focus_figure
+from tertium.explain.pictures import focus_figure
 from tertium.explain.words import split_words
 from tertium.functional.reallocation import reweighting
 from tertium.heads import CONDITIONAL_HEADS

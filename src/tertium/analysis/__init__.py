@@ -37,12 +37,14 @@ if TYPE_CHECKING:
         gold_scatter,
         interval_figure,
     )
-    from tertium.analysis.inspection import Inspection, inspect_encoders, layer_energies
-    from tertium.analysis.plane import (
+    from tertium.analysis.inspection import (
+        Inspection,
         Place,
         alignment_uniformity_plane,
         energy_against_scores,
         energy_curves,
+        inspect_encoders,
+        layer_energies,
     )
 
 __all__ = [
@@ -103,12 +105,14 @@ __getattr__ = lazy(
             "gold_scatter",
             "interval_figure",
         ],
-        "inspection": ["Inspection", "inspect_encoders", "layer_energies"],
-        "plane": [
+        "inspection": [
+            "Inspection",
             "Place",
             "alignment_uniformity_plane",
             "energy_against_scores",
             "energy_curves",
+            "inspect_encoders",
+            "layer_energies",
         ],
     },
 )

@@ -110,7 +110,7 @@ def focus(
     import tertium
     from tertium.explain import attending_part
     from tertium.explain import focus as looked
-    from tertium.explain.figures import focus_figure
+    from tertium.explain.pictures import focus_figure
 
     encoder, head = attending_part(tertium.load(model or "conditional"))
     other = None if baseline is None else attending_part(tertium.load(baseline))[0]
@@ -146,8 +146,7 @@ def _check(method: str, output: list[Path]) -> None:
 
 
 def _write(found: "Explanation", path: Path) -> None:
-    from tertium.explain.figures import write_explanation_figure
-    from tertium.explain.page import explanation_html
+    from tertium.explain.pictures import explanation_html, write_explanation_figure
     from tertium.files import atomic_path
 
     if path.suffix.lower() != ".html":
@@ -175,7 +174,7 @@ def _focus_table(found: "Focus") -> "Table":
 
 def _show_explanation(found: "Explanation") -> None:
     """Words in colours, where every colour is also a signed number."""
-    from tertium.explain.figures import explanation_title, smallest_sentence
+    from tertium.explain.pictures import explanation_title, smallest_sentence
 
     out = console()
     out.print(cell(explanation_title(found), style="bold"))
@@ -200,7 +199,7 @@ def _show_explanation(found: "Explanation") -> None:
 
 def _show_words(out: "Console", found: "Explanation", text: int) -> None:
     """Words with their contributions below them, as many in a line as there is room for."""
-    from tertium.explain.figures import strongest_words
+    from tertium.explain.pictures import strongest_words
 
     reach = max((abs(v) for values in found.contributions for v in values), default=0) or 1.0
     places = strongest_words(found, text, _WORDS)
@@ -257,7 +256,7 @@ def _show_legend(out: "Console", found: "Explanation") -> None:
 
 def _alignment(found: "Explanation", *, width: int) -> "Table":
     """As many columns as there is room for; the nearest word of each row is bold."""
-    from tertium.explain.figures import strongest_words
+    from tertium.explain.pictures import strongest_words
 
     assert found.alignment is not None
     rows, columns = strongest_words(found, 0, _ROWS), strongest_words(found, 1, _COLUMNS)

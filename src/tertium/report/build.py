@@ -28,8 +28,7 @@ from tertium.report.internals import (
     plane_section,
     views_section,
 )
-from tertium.report.look import VIEWED_TEXTS
-from tertium.report.model_report import ModelReport, labels_of, report_on
+from tertium.report.model_report import VIEWED_TEXTS, ModelReport, labels_of, report_on
 from tertium.report.overview import broken_section, left_out_section, made_section, models_section
 from tertium.report.page import (
     NUMBERS,

@@ -12,7 +12,7 @@ from tertium.analysis import Calibration, calibration, calibration_figure, gold_
 from tertium.data.overlap import pair_key
 from tertium.evaluation.metrics import spearman
 from tertium.evaluation.tasks.csts import condition_sensitivity
-from tertium.explain.figures import focus_figure
+from tertium.explain.pictures import focus_figure
 from tertium.report.data import NO_PAIRS, GradedSet
 from tertium.report.model_report import ModelReport, Scoring
 from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, rounded

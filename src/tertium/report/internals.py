@@ -16,8 +16,7 @@ from tertium.analysis import (
     sink_figure,
 )
 from tertium.report.data import NO_PAIRS, GradedSet
-from tertium.report.look import PartLook
-from tertium.report.model_report import ModelReport
+from tertium.report.model_report import ModelReport, PartLook
 from tertium.report.page import Block, Drawn, LeftOut, Section, Table, rounded
 
 __all__ = [

@@ -7,14 +7,14 @@ import pytest
 
 import tertium
 from tertium.explain import Explanation
-from tertium.explain.figures import (
+from tertium.explain.occlusion import SmallestChange
+from tertium.explain.pictures import (
     explanation_figure,
+    explanation_html,
     smallest_sentence,
     strongest_words,
     write_explanation_figure,
 )
-from tertium.explain.occlusion import SmallestChange
-from tertium.explain.page import explanation_html
 from tertium.models import Encoder
 from tests.models.test_conditional import scorer_of
 
