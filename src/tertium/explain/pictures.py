@@ -1,5 +1,7 @@
 """An explanation, and attention under a condition, as a picture, a page or a sentence."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Sequence
 from html import escape
@@ -7,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
 
 from tertium.drawing import COLOURS, MARK, blank_figure
-from tertium.explain import Explanation, Focus
 from tertium.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from tertium.explain import Explanation, Focus
 
 __all__ = [
     "explanation_figure",
@@ -81,7 +84,7 @@ def strongest_words(found: Explanation, text: int, most: int) -> list[int]:
     return sorted(order[:most])
 
 
-def explanation_figure(found: Explanation) -> "Figure":
+def explanation_figure(found: Explanation) -> Figure:
     """Contributions of words as bars, which words belong together, and where attention goes.
 
     A long text is shown by the words that contribute most.
@@ -110,7 +113,7 @@ def write_explanation_figure(found: Explanation, path: Path) -> None:
         figure.savefig(temporary, dpi=150, bbox_inches="tight")
 
 
-def _bars(axes: "Axes", found: Explanation, text: int, places: list[int]) -> None:
+def _bars(axes: Axes, found: Explanation, text: int, places: list[int]) -> None:
     every = [0.0, *(value for side in found.contributions for value in side)]
     room = 0.3 * (max(every) - min(every) or 1.0)  # for the numbers beside the bars
     values = [found.contributions[text][at] for at in places]
@@ -132,7 +135,7 @@ def _bars(axes: "Axes", found: Explanation, text: int, places: list[int]) -> Non
     _plain_labels(axes)
 
 
-def _alignment(axes: "Axes", found: Explanation, places: list[list[int]]) -> None:
+def _alignment(axes: Axes, found: Explanation, places: list[list[int]]) -> None:
     if found.alignment is None or not all(places):
         axes.axis("off")
         reason = found.notes[0] if found.notes else "One text has no word."
@@ -152,7 +155,7 @@ def _alignment(axes: "Axes", found: Explanation, places: list[list[int]]) -> Non
     _plain_labels(axes)
 
 
-def _attention(axes: "Axes", found: Explanation) -> None:
+def _attention(axes: Axes, found: Explanation) -> None:
     """What each word receives from the others, on average, relative to an even share."""
     focus = found.focus
     assert focus is not None
@@ -167,13 +170,13 @@ def _attention(axes: "Axes", found: Explanation) -> None:
     _plain_labels(axes)
 
 
-def _plain_labels(axes: "Axes") -> None:
+def _plain_labels(axes: Axes) -> None:
     """A dollar sign is a dollar sign."""
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_parse_math(False)
 
 
-def focus_figure(found: Focus) -> "Figure":
+def focus_figure(found: Focus) -> Figure:
     """Both matrices side by side, condition-relevant words marked: SEAVER, Figure 4."""
     size = 2.2 + 0.24 * len(found.words)
     figure = blank_figure(2 * size, 0.92 * size)
@@ -184,7 +187,7 @@ def focus_figure(found: Focus) -> "Figure":
     return figure
 
 
-def _draw(axes: "Axes", found: Focus, matrix: Tensor, title: str) -> None:
+def _draw(axes: Axes, found: Focus, matrix: Tensor, title: str) -> None:
     from matplotlib.patches import Rectangle
 
     shown = axes.imshow(matrix.numpy(), cmap="Blues", interpolation="nearest")

@@ -16,7 +16,7 @@ from tertium.analysis import (
     sink_figure,
 )
 from tertium.report.data import NO_PAIRS, GradedSet
-from tertium.report.model_report import ModelReport, PartLook
+from tertium.report.model_report import EncoderLook, ModelReport
 from tertium.report.page import Block, Drawn, LeftOut, Section, Table, rounded
 
 __all__ = [
@@ -280,5 +280,5 @@ def dropped_section(reports: Sequence[ModelReport], sentence: str) -> Section | 
     return Section.of("dropped", tuple(blocks), numbers, sentence=sentence)
 
 
-def _parts(reports: Sequence[ModelReport]) -> list[tuple[int, PartLook]]:
+def _parts(reports: Sequence[ModelReport]) -> list[tuple[int, EncoderLook]]:
     return list(enumerate((part for report in reports for part in report.parts), 1))

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VIEWED_TEXTS",
+    "EncoderLook",
     "Facts",
     "ModelReport",
-    "Part",
-    "PartLook",
+    "NamedEncoder",
     "Reallocation",
     "Scoring",
     "facts_of",
@@ -72,7 +72,7 @@ _TRIPLE: TextTriple = (
 
 
 @dataclass(frozen=True)
-class Part:
+class NamedEncoder:
     """One transformer of a model."""
 
     label: str
@@ -80,7 +80,7 @@ class Part:
 
 
 @dataclass
-class PartLook:
+class EncoderLook:
     """What can be seen of one transformer; what cannot is None, with a reason."""
 
     label: str
@@ -102,27 +102,32 @@ class Reallocation:
     found: Focus
 
 
-def parts_of(model: Model, label: str) -> list[Part]:
+def parts_of(model: Model, label: str) -> list[NamedEncoder]:
     """Every transformer of a model, with a name of its own; a static model has none."""
     encoders = model.encoders
-    found: list[Part] = []
+    found: list[NamedEncoder] = []
     for number, encoder in enumerate(encoders, 1):
         own = label if len(encoders) == 1 else f"{label}, part {number}"
         if not encoder.parts:
             continue
         if encoder.kind is Kind.TWIN:
             towers = zip(("tower I", "tower II"), tower_encoders(encoder), strict=True)
-            found += [Part(f"{own}, {name}", tower) for name, tower in towers]
+            found += [NamedEncoder(f"{own}, {name}", tower) for name, tower in towers]
         else:
-            found.append(Part(own, encoder))
+            found.append(NamedEncoder(own, encoder))
     return found
 
 
 def look_at(
-    part: Part, *, texts: Sequence[str], sentence: str, seed: int, progress: bool | None = None
-) -> PartLook:
+    part: NamedEncoder,
+    *,
+    texts: Sequence[str],
+    sentence: str,
+    seed: int,
+    progress: bool | None = None,
+) -> EncoderLook:
     """All looks at one transformer."""
-    encoder, look = part.encoder, PartLook(part.label)
+    encoder, look = part.encoder, EncoderLook(part.label)
     few = texts[:VIEWED_TEXTS]
 
     def attempt(section: str, made: Callable[[], T]) -> T | None:
@@ -213,7 +218,7 @@ def labels_of(names: Sequence[str]) -> list[str]:
     ]
 
 
-def facts_of(model: Model, parts: Sequence[Part]) -> Facts:
+def facts_of(model: Model, parts: Sequence[NamedEncoder]) -> Facts:
     """What the table of models says of it."""
     pooling = model.pooling
     training_data = dict.fromkeys(
@@ -243,7 +248,7 @@ def _modules(model: Model) -> Iterator[nn.Module]:
             yield head
 
 
-def _macs(parts: Sequence[Part]) -> int | None:
+def _macs(parts: Sequence[NamedEncoder]) -> int | None:
     """The cost of one text, for architectures whose cost formula is known."""
     known = ("num_hidden_layers", "hidden_size", "intermediate_size")
     configs: list[Any] = [part.encoder.backbone.config for part in parts]
@@ -293,7 +298,7 @@ class ModelReport:
     scorings: list[Scoring] = field(default_factory=list)
     geometry: dict[str, float] | None = None
     seen: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
-    parts: list[PartLook] = field(default_factory=list)
+    parts: list[EncoderLook] = field(default_factory=list)
     reallocations: list[Reallocation] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
