@@ -485,3 +485,12 @@ def test_the_walks_of_the_architecture_page_name_what_there_is() -> None:
                 if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
             }
             assert {part for name in names if name for part in name.split(".")} <= defined, file
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_and_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in set(re.findall(r"`(tertium\.[A-Za-z_]\w*(?:\.\w+)*)", text)) - {"tertium.json"}:
+        assert find("tertium", name) is not None, name
+    for name in set(re.findall(r"`((?:\w+/)+\w+\.py)`", text)):
+        assert (ROOT / name).exists() or (ROOT / "src" / "tertium" / name).exists(), name
