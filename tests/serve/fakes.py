@@ -21,8 +21,8 @@ from tertium.explain import tokens as explaining
 from tertium.explain.tokens import States, TokenizedItem
 from tertium.explain.words import split_words
 from tertium.models.base import TripleScorer
+from tertium.serve.pool import run_worker
 from tertium.serve.protocol import Spec
-from tertium.serve.spawn import run_worker
 from tertium.serve.worker import Worker
 from tests.fakes import HashEncoder
 

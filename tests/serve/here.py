@@ -9,9 +9,9 @@ from typing import Any
 import httpx2 as httpx
 
 from tertium.serve.app import build_app, build_service
+from tertium.serve.pool import Launch
 from tertium.serve.service import Service
 from tertium.serve.settings import read_settings
-from tertium.serve.spawn import Launch
 from tests.serve.fakes import LOADER, launch_thread
 
 

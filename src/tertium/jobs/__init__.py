@@ -12,8 +12,8 @@ if TYPE_CHECKING:
         iter_vectors,
         read_vectors,
     )
-    from tertium.jobs.api import encode_file, score_file
     from tertium.jobs.request import Execution, Finished
+    from tertium.jobs.run import encode_file, score_file
     from tertium.jobs.source import OnError
 
 __all__ = [
@@ -32,11 +32,11 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "api": ["encode_file", "score_file"],
         "tertium.data.shards": [
             *("ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors")
         ],
         "request": ["Execution", "Finished"],
+        "run": ["encode_file", "score_file"],
         "source": ["OnError"],
     },
 )

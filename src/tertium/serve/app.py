@@ -23,12 +23,11 @@ from tertium.serve.access import AccessMiddleware, KeyFile
 from tertium.serve.errors import APIError, error_response
 from tertium.serve.http import Cors, connections
 from tertium.serve.metrics import Metrics
-from tertium.serve.pool import Pool
+from tertium.serve.pool import Launch, Pool, spawn
 from tertium.serve.protocol import LOADER, spec_of
 from tertium.serve.routes import ENDPOINTS, pages, routes
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
-from tertium.serve.spawn import Launch, spawn
 
 __all__ = ["build_app", "build_service", "configured", "serve"]
 

@@ -5,29 +5,64 @@ import contextlib
 import itertools
 import logging
 import math
+import multiprocessing
+import os
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tertium.errors import TertiumError
-from tertium.jobs.workers import Process, end_process
+from tertium.errors import TertiumError, TertiumWarning
+from tertium.jobs.workers import Process, end_process, prepare_worker, start_process
 from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
 from tertium.serve.protocol import Spec, pack, read, short_name
-from tertium.serve.spawn import Launch, spawn
 
-__all__ = ["Pending", "Pool", "WorkerHandle"]
+__all__ = ["Launch", "Pending", "Pool", "WorkerHandle", "run_worker", "spawn"]
 
 _LOG = logging.getLogger("tertium.serve")
+_PRELOADED = ("tertium.serve.worker", __name__)  # and with them torch and all that loads models
 _SILENT = 2  # missed heartbeats after which a worker is given nothing more
 _BEATS = 5  # heartbeats within the time after which silence is a fault
 _IMPORTS = 300.0  # seconds that a worker may be silent at first: it cannot answer while it imports
 _LONGEST_PAUSE = 10.0  # seconds between two attempts to start a worker that dies at once
 _SOUND = 60.0  # seconds after which a worker's death is no longer a failed start
+
+
+Launch = Callable[[Spec, socket.socket], Process]  # the connection is the worker's from then on
+
+
+def spawn(spec: Spec, connection: socket.socket) -> Process:
+    """Start a worker process that inherits nothing from this one.
+
+    Where the system can, it is forked from a process that has imported everything and done
+    nothing else: imports take most of a worker's start, and they are paid once.
+    """
+    forks = "forkserver" in multiprocessing.get_all_start_methods()
+    process: Process = start_process(
+        *(run_worker, connection, spec),
+        threads=spec.threads,
+        method="forkserver" if forks else "spawn",
+        preload=_PRELOADED if forks else (),
+    )
+    connection.close()  # so that its end is noticed here
+    return process
+
+
+def run_worker(connection: socket.socket, spec: Spec) -> None:
+    """The life of a worker; it ends when the server closes the connection.
+
+    Signals to stop are for the server, which lets its workers finish what it has accepted.
+    """
+    prepare_worker(threads=spec.threads)
+    from tertium.serve.worker import Worker
+
+    warnings.simplefilter("ignore", TertiumWarning)  # answers say what was cut
+    Worker(connection, spec, orphaned=lambda: os._exit(0)).run()
 
 
 @dataclass(eq=False)
