@@ -1,7 +1,7 @@
 """Errors against a target: graded labels, with a dead zone or without, and teachers' vectors."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
@@ -142,24 +142,14 @@ class L1(_Regression):
     """Absolute error."""
 
     name = "l1"
-
-    def values(
-        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
-    ) -> Float[Tensor, " n"]:
-        """See :func:`absolute_error`."""
-        return absolute_error(predicted, gold)
+    values = staticmethod(absolute_error)
 
 
 class MSE(_Regression):
     """Squared error."""
 
     name = "mse"
-
-    def values(
-        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
-    ) -> Float[Tensor, " n"]:
-        """See :func:`squared_error`."""
-        return squared_error(predicted, gold)
+    values = staticmethod(squared_error)
 
 
 class _DeadZone(_Regression):
@@ -173,6 +163,8 @@ class _DeadZone(_Regression):
         slope: the paper's k.
         threshold: the paper's x0, at most half a label step.
     """
+
+    formula: Callable[..., Float[Tensor, " n"]]
 
     def __init__(
         self,
@@ -197,29 +189,25 @@ class _DeadZone(_Regression):
         """The same; the threshold shrinks with the scale."""
         return super().of_scores(span=span, threshold=threshold / span, **settings)
 
+    def values(
+        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """The formula with the slope and the threshold."""
+        return self.formula(predicted, gold, slope=self.slope, threshold=self.threshold)
+
 
 class TranslatedReLU(_DeadZone):
     """Linear beyond the dead zone; the better choice for noisy labels."""
 
     name = "translated_relu"
-
-    def values(
-        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
-    ) -> Float[Tensor, " n"]:
-        """See :func:`translated_relu`."""
-        return translated_relu(predicted, gold, slope=self.slope, threshold=self.threshold)
+    formula = staticmethod(translated_relu)
 
 
 class SmoothK2(_DeadZone):
     """Quadratic beyond the dead zone; the better choice for clean labels."""
 
     name = "smooth_k2"
-
-    def values(
-        self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
-    ) -> Float[Tensor, " n"]:
-        """See :func:`smooth_k2`."""
-        return smooth_k2(predicted, gold, slope=self.slope, threshold=self.threshold)
+    formula = staticmethod(smooth_k2)
 
 
 class CrossEntropy(Objective):

@@ -156,78 +156,106 @@ def _train(
     encoder = build_encoder(checked.encoder)
     if encoder.device.type == "cpu" and any(stage.train.precision == "bf16" for stage in plan):
         check_bfloat16(remedy="train with precision float32")  # before torch computes anything
-    trained = [stage_encoder(stage, encoder) for stage in plan]
-    selections = [
-        None
-        if stage.select is None or stage.data.kind == "conditional"  # that one knows its head
-        else build_selection(
-            stage.select,
-            each,
-            folder=folder,
-            held_out=material.held_out,
-            held_out_pairs=material.held_out_pairs,
-        )
-        for stage, each, material in zip(plan, trained, prepared, strict=True)
+    stages = [
+        _prepare(stage, material, encoder, run / f"{number}-{stage.name}", data=folder)
+        for number, (stage, material) in enumerate(zip(plan, prepared, strict=True))
     ]
-    for stage, material in zip(plan, prepared, strict=True):
-        if material.teacher is not None:
-            check_widths(stage, material.teacher, encoder)
     if leads():
         with atomic_path(output / RUN) as temporary:  # only now: bad data leave nothing behind
             temporary.write_text(checked.to_yaml(), encoding="utf-8")
-        _record_data(run, plan, prepared)
+        _record_data(run, stages)
         _spent(run, _seconds_before_kill(run))
-    heads: dict[str, PairHead | ConditionalHead] = {}
+    head: PairHead | ConditionalHead | None = None
     log: dict[str, list[dict[str, float]]] = {}
     try:
-        stages = zip(plan, prepared, trained, selections, strict=True)
-        for number, (stage, material, each, select) in enumerate(stages):
-            stage_folder = run / f"{number}-{stage.name}"
-            head, log[stage.name] = _run_stage(
-                stage,
-                material,
-                each,
-                stage_folder,
-                select=select,
-                resume=resume,
-                progress=progress,
-            )
-            if head is not None:
-                heads[stage.name] = head
+        for stage in stages:
+            head, log[stage.name] = _run_stage(stage, resume=resume, progress=progress)
     except BaseException:  # the time counts, whatever ended it
         _spent(run, time.perf_counter() - start)
         raise
     if not leads():
         return Trained(output, None, time.perf_counter() - start, log, amounts, leads=False)
-    seen = _seen(plan, prepared)
+    seen = [data for stage in stages for data in stage.seen]
     encoder.training_data = tuple(dict.fromkeys([*encoder.training_data, *seen]))
-    _save(checked, encoder, heads.get(plan[-1].name), prepared[-1].labels, output)
+    _save(checked, encoder, head, prepared[-1].labels, output)
     seconds = _spent(run, time.perf_counter() - start)
     report = None
     if suite is not None:
         report = evaluate(load(output), suite, data=folder, command=evaluated_as)
-    licences = {name for material in prepared for name in material.licences}
     write_card(
         output,
         checked,
         report,
         seconds=seconds,
         command=command,
-        licences=licences,
+        licences={terms for material in prepared for terms in material.licences},
         amounts=amounts,
-        chosen_on=[
-            name
-            for stage, material in zip(plan, prepared, strict=True)
-            for name in _chosen_on(stage, material)
-        ],
+        chosen_on=[name for stage in stages for name in stage.chosen_on],
     )
-    for number, stage in enumerate(checked.stages):
-        stage_folder = run / f"{number}-{stage.name}"
-        for checkpoint in stage_folder.glob("checkpoint-*"):
+    for stage in stages:
+        for checkpoint in stage.folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
-        for file in teacher_files(stage_folder):
+        for file in teacher_files(stage.folder):
             file.unlink()
     return Trained(output, report, seconds, log, amounts)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A stage with its data, what it trains, and where its checkpoints are."""
+
+    spec: StageSpec
+    material: StageData
+    encoder: Encoder
+    folder: Path
+    select: Callable[[], Measurement] | None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def seen(self) -> list[TrainingData]:
+        """What it learned from and was chosen on, for the manifest."""
+        select = self.spec.select
+        if select is None or select.task == "held-out":
+            return [*self.material.seen]
+        chosen = TrainingData(name=select.task, split=select.split, use="selection")
+        return [*self.material.seen, chosen]
+
+    @property
+    def chosen_on(self) -> list[str]:
+        """What chose its checkpoint, for the card."""
+        select, folds = self.spec.select, self.spec.data.folds
+        pairs = len(self.material.held_out_pairs)
+        if select is None:
+            return []
+        if select.task != "held-out":
+            return [f"{select.task} ({select.split})"]
+        if folds is not None:
+            return [
+                f"fold {folds.held_out} of {folds.count}, cut by sentence pair and not trained on"
+            ]
+        if pairs:
+            return [f"{pairs:,} graded pairs, held out and not trained on"]
+        return ["held-out texts, without labels"] if self.material.held_out else []
+
+
+def _prepare(
+    spec: StageSpec, material: StageData, encoder: Encoder, folder: Path, *, data: Path | None
+) -> _Stage:
+    trained, select = stage_encoder(spec, encoder), None
+    if spec.select is not None and spec.head is None:  # a head of triples is not there yet
+        select = build_selection(
+            spec.select,
+            trained,
+            folder=data,
+            held_out=material.held_out,
+            held_out_pairs=material.held_out_pairs,
+        )
+    if material.teacher is not None:
+        check_widths(spec, material.teacher, encoder)
+    return _Stage(spec, material, trained, folder, select)
 
 
 def _load(stage: StageSpec, folder: Path | None) -> StageData:
@@ -258,20 +286,6 @@ def _suite(stage: StageSpec, folder: Path | None) -> str | None:
     return None if csts.find_file(folder, "validation") is None else "csts"
 
 
-def _chosen_on(stage: StageSpec, material: StageData) -> list[str]:
-    """What chose the stage's checkpoint, for the card."""
-    select, folds = stage.select, stage.data.folds
-    if select is None:
-        return []
-    if select.task != "held-out":
-        return [f"{select.task} ({select.split})"]
-    if folds is not None:
-        return [f"fold {folds.held_out} of {folds.count}, cut by sentence pair and not trained on"]
-    if material.held_out_pairs:
-        return [f"{len(material.held_out_pairs):,} graded pairs, held out and not trained on"]
-    return ["held-out texts, without labels"] if material.held_out else []
-
-
 def _check_run(output: Path, recipe: Recipe, *, resume: bool) -> None:
     """The run folder must be new, or hold the same recipe when resuming."""
     check_run(output, resume=resume)
@@ -286,56 +300,49 @@ def _check_run(output: Path, recipe: Recipe, *, resume: bool) -> None:
         raise TertiumError(f"{record} differs from this recipe: a run resumes with its own recipe.")
 
 
-def _record_data(run: Path, plan: Sequence[StageSpec], prepared: Sequence[StageData]) -> None:
+def _record_data(run: Path, stages: Sequence[_Stage]) -> None:
     """What each stage learns from: how many examples, and their fingerprint."""
     found = {
         stage.name: {
-            "examples": len(material.examples),
-            "sha256": material.digest,
-            "amount": material.amount.to_json(),
+            "examples": len(stage.material.examples),
+            "sha256": stage.material.digest,
+            "amount": stage.material.amount.to_json(),
         }
-        for stage, material in zip(plan, prepared, strict=True)
+        for stage in stages
     }
     with atomic_path(run / "data.json") as temporary:
         temporary.write_text(json.dumps(found, indent=1))
 
 
 def _run_stage(
-    stage: StageSpec,
-    material: StageData,
-    encoder: Encoder,
-    folder: Path,
-    *,
-    select: Callable[[], Measurement] | None,
-    resume: bool,
-    progress: bool | None,
+    stage: _Stage, *, resume: bool, progress: bool | None
 ) -> tuple[PairHead | ConditionalHead | None, list[dict[str, float]]]:
     """Train one stage in place, or take up its result if it was finished before."""
-    module = build_module(stage, material, encoder)
+    material, select = stage.material, stage.select
+    module = build_module(stage.spec, material, stage.encoder)
     if isinstance(material, TripleData) and isinstance(module, ConditionalModule):
         select = triple_selection(material, module)
-    done, weights = folder / _DONE, folder / "model.safetensors"
+    done, weights = stage.folder / _DONE, stage.folder / "model.safetensors"
     if resume and done.exists():
         module.load_state_dict(load_file(weights))
-        log = json.loads(done.read_text())
-    else:
-        examples = material.examples
-        if material.teacher is not None:
-            examples = taught(examples, material.teacher, folder, progress=progress)
-        log = train_stage(
-            module,
-            examples,
-            build_schedule(stage),
-            folder,
-            select=select,
-            resume=resume,
-            progress=progress,
-        )
-        if leads():
-            with atomic_path(weights) as temporary:
-                save_file(module.state_dict(), temporary)
-            with atomic_path(done) as temporary:
-                temporary.write_text(json.dumps(log, indent=1))
+        return module.trained_head, json.loads(done.read_text())
+    examples = material.examples
+    if material.teacher is not None:
+        examples = taught(examples, material.teacher, stage.folder, progress=progress)
+    log = train_stage(
+        module,
+        examples,
+        build_schedule(stage.spec),
+        stage.folder,
+        select=select,
+        resume=resume,
+        progress=progress,
+    )
+    if leads():
+        with atomic_path(weights) as temporary:
+            save_file(module.state_dict(), temporary)
+        with atomic_path(done) as temporary:
+            temporary.write_text(json.dumps(log, indent=1))
     return module.trained_head, log
 
 
@@ -380,16 +387,6 @@ def _project(recipe: Recipe, encoder: Encoder) -> dict[str, Tensor]:
     apply_adapter(base, adapter)
     encoder.backbone.load_state_dict(base.state_dict())
     return adapter
-
-
-def _seen(stages: Sequence[StageSpec], prepared: Sequence[StageData]) -> tuple[TrainingData, ...]:
-    seen = [data for material in prepared for data in material.seen]
-    seen += [
-        TrainingData(name=stage.select.task, split=stage.select.split, use="selection")
-        for stage in stages
-        if stage.select is not None and stage.select.task != "held-out"
-    ]
-    return tuple(dict.fromkeys(seen))
 
 
 def _spent(run: Path, seconds: float) -> float:
