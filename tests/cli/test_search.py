@@ -301,7 +301,7 @@ def test_another_model_is_refused(
         assert (ran.code, ran.out) == (2, "") and "No engine 'steam'" in ran.err
         ran = run("index", *command, "-m", tiny_roberta)
         assert (ran.code, ran.out) == (2, "")
-        assert "has other weights. Name the model that it was built with" in ran.err
+        assert "has other weights or settings. Name the model that it was built with" in ran.err
 
 
 # spreadsheets
