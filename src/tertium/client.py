@@ -118,11 +118,11 @@ class Client:
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
     def similarity(self, pairs: Iterable[tuple[str, str]]) -> Scores:
-        """How alike the texts of each pair are."""
+        """How similar the texts of each pair are."""
         return self._scores("similarity", "pairs", pairs)
 
     def conditional(self, triples: Iterable[tuple[str, str, str]]) -> Scores:
-        """How alike two texts are in a given respect, each."""
+        """How similar two texts are under a condition, for each triple."""
         return self._scores("conditional", "triples", triples)
 
     def explain(self, a: str, b: str, *, on: str | None = None) -> dict[str, Any]:

@@ -185,7 +185,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         _embeddings,
     ),
     "similarity": Endpoint(
-        "How alike pairs of texts are",
+        "How similar pairs of texts are",
         schemas.SimilarityRequest,
         schemas.ScoresAnswer,
         _similarity,
