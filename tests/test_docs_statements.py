@@ -19,6 +19,7 @@ import typer.main
 import yaml
 from pydantic import BaseModel
 
+import tertium
 from tertium import types
 from tertium.cli import app
 from tertium.data.rows import (
@@ -298,8 +299,8 @@ def test_what_crosses_the_floors_has_the_fields_that_the_page_names() -> None:
     assert len(items) == 4
     for item in items:
         head, _, rest = item.partition(":")
-        fields = {field for name in named(head) for field in vars(getattr(types, name))}
-        fields |= {f for name in named(head) for f in getattr(types, name).__annotations__}
+        found = [getattr(types, name, None) or getattr(tertium, name) for name in named(head)]
+        fields = {field for each in found for field in (*dir(each), *each.__annotations__)}
         words = {word for word in named(rest) if word[0].islower()}
         assert words <= fields, item
 

@@ -1,8 +1,8 @@
-"""Values that cross folders, and the two things every model can be asked."""
+"""Values that cross folders, and what an engine is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -20,7 +20,6 @@ __all__ = [
     "Branch",
     "Crossing",
     "DataKind",
-    "Embedder",
     "Encoded",
     "Engine",
     "EngineName",
@@ -31,13 +30,11 @@ __all__ = [
     "Kind",
     "Masked",
     "Pooling",
-    "Scorer",
     "Term",
     "TextPair",
     "TextTriple",
     "Tokens",
     "Towers",
-    "TripleScorer",
     "ViewName",
     "ViewPair",
 ]
@@ -286,65 +283,6 @@ class Term:
 
     value: Float[Tensor, " n"]
     weight: float = 1.0
-
-
-@runtime_checkable
-class Embedder(Protocol):
-    """Anything that turns texts into vectors; results carry its name and pooling."""
-
-    @property
-    def name(self) -> str:
-        """What results call the model."""
-        ...
-
-    @property
-    def pooling(self) -> Pooling | None:
-        """How its token vectors are pooled, where one of ours says it."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """Width of an embedding."""
-        ...
-
-    def encode(
-        self, texts: Sequence[str], *, normalize: bool = False, progress: bool | None = None
-    ) -> np.ndarray:
-        """One row per text, in input order."""
-        ...
-
-
-@runtime_checkable
-class Scorer(Protocol):
-    """Anything that grades how alike two texts are."""
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        """Lowest and highest score."""
-        ...
-
-    def score(self, pairs: Iterable[TextPair], *, progress: bool | None = None) -> np.ndarray:
-        """One score per pair, in input order."""
-        ...
-
-
-@runtime_checkable
-class TripleScorer(Protocol):
-    """Anything that grades how alike two texts are in a given respect."""
-
-    @property
-    def name(self) -> str:
-        """What results call the model."""
-        ...
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        """Lowest and highest score."""
-        ...
-
-    def score(self, triples: Iterable[TextTriple], *, progress: bool | None = None) -> np.ndarray:
-        """One score per triple, in input order."""
-        ...
 
 
 @runtime_checkable

@@ -109,7 +109,7 @@ class StoredJob(Record):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a warning at the end counts; see ``Truncation``.
+    """What a warning at the end counts; see ``TokenizationStats``.
 
     Attributes:
         cut: texts or triples that were too long.

@@ -136,7 +136,7 @@ class Model(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its scores; its name does not.
+        """The hash of all that decides about its scores; its name does not. Weights are read.
 
         A model that is not made of encoders is told by its name, unless it says more itself.
         """

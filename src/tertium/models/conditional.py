@@ -228,7 +228,8 @@ class ConditionalScorer(Part, TripleScorer):
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its scores: encoder, head and labels."""
-        return digest([self.encoder.fingerprint, self.graph_fingerprint, self.scale])
+        head = weights_digest(self.head, self.head.config())
+        return digest([self.encoder.fingerprint, head, self.scale])
 
     def _manifest(self, **details: Any) -> Manifest:
         low, high = self.scale

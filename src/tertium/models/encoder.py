@@ -28,7 +28,6 @@ from tertium.models.checkpoints import (
     read_options,
 )
 from tertium.models.fingerprint import (
-    HashCache,
     backbone_config,
     module_config,
     tokenizer_content,
@@ -100,7 +99,6 @@ class Encoder(Part, Embedder):
         self.pooling = pooling
         self.source = source
         self.training_data = training_data
-        self._hashes = HashCache()
 
     @staticmethod
     def _check_first(module: torch.nn.Module, name: str) -> None:
@@ -250,29 +248,20 @@ class Encoder(Part, Embedder):
     @property
     def graph_fingerprint(self) -> str:
         """The hash of all that its graph depends on: weights, configuration and pooling."""
-
-        def make() -> str:
-            description = {
-                "backbone": backbone_config(self.backbone.config.to_dict()),
-                "pooling": self.pooling,
-                "modules": [module_config(module) for module in list(self.model)[1:]],
-            }
-            return weights_digest(self.model, description)
-
-        return self._hashes.get("graph", self.model, self.pooling, make)
+        description = {
+            "backbone": backbone_config(self.backbone.config.to_dict()),
+            "pooling": self.pooling,
+            "modules": [module_config(module) for module in list(self.model)[1:]],
+        }
+        return weights_digest(self.model, description)
 
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
-
-        def make() -> str:
-            fast = getattr(self.tokenizer, "backend_tokenizer", None)
-            vocabulary = sorted(self.tokenizer.get_vocab().items())
-            read = [vocabulary, tokenizer_content(fast), self.max_length, self.prompt]
-            return digest([self.graph_fingerprint, read])
-
-        settings = self.pooling, self.max_length, self.prompt
-        return self._hashes.get("model", self.model, settings, make)
+        fast = getattr(self.tokenizer, "backend_tokenizer", None)
+        vocabulary = sorted(self.tokenizer.get_vocab().items())
+        read = [vocabulary, tokenizer_content(fast), self.max_length, self.prompt]
+        return digest([self.graph_fingerprint, read])
 
     @property
     def backbone(self) -> PreTrainedModel:

@@ -2,14 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
 __all__ = [
-    "HashCache",
     "backbone_config",
     "hash_weights",
     "module_config",
@@ -36,21 +34,6 @@ def weights_digest(module: nn.Module, description: Any) -> str:
     digest = hashlib.sha256(text.encode())
     hash_weights(module, digest)
     return digest.hexdigest()
-
-
-class HashCache:
-    """Hashes by name, each remembered until the weights or the settings change."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[object, str]] = {}
-
-    def get(self, name: str, module: nn.Module, settings: object, make: Callable[[], str]) -> str:
-        """What ``make`` gives, computed anew only if ``module`` or ``settings`` have changed."""
-        tensors = [*module.parameters(), *module.buffers()]
-        state = [(tensor.data_ptr(), tensor._version) for tensor in tensors], settings
-        if name not in self._known or self._known[name][0] != state:
-            self._known[name] = state, make()
-        return self._known[name][1]
 
 
 def backbone_config(config: dict[str, Any]) -> dict[str, Any]:

@@ -118,13 +118,9 @@ class StaticEncoder(Encoder):
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its vectors: weights, tokenizer and prompt."""
-
-        def make() -> str:
-            tokenizer = tokenizer_content(cast(StaticEmbedding, self.model[0]).tokenizer)
-            modules = [type(module).__name__ for module in self.model]
-            return weights_digest(self.model, [modules, tokenizer, self.prompt])
-
-        return self._hashes.get("model", self.model, self.prompt, make)
+        tokenizer = tokenizer_content(cast(StaticEmbedding, self.model[0]).tokenizer)
+        modules = [type(module).__name__ for module in self.model]
+        return weights_digest(self.model, [modules, tokenizer, self.prompt])
 
     @property
     def max_length(self) -> int:
