@@ -22,7 +22,7 @@ from tertium.models import Encoder
 from tertium.models.tokens import TokenizationStats, lean_batches, token_budget_batches
 from tertium.serve.batching import BatchQueue, QueuedRequest
 from tertium.serve.host import TextReader
-from tertium.serve.protocol import Spec
+from tertium.serve.settings import Settings
 
 TEXTS, CLIENTS = 16, 32
 SHAPES = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16), (32, 16), (64, 16))
@@ -48,7 +48,7 @@ def column(engine: str, texts: Sequence[str], seconds: float) -> dict[str, str]:
     model = tertium.load(engine=engine)
     assert isinstance(model, Encoder)
     lengths = np.array([len(ids) for ids in model.tokenize(texts, truncation=TokenizationStats())])
-    budget, gathered = model.token_budget or 1024, Spec(model="").batch_tokens
+    budget, gathered = model.token_budget or 1024, Settings().batch_tokens
     together = max(gathered // round(lengths.mean()), 1)
     whole, alone = [], []
     model.encode(texts[:200], progress=False)

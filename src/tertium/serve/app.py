@@ -24,7 +24,7 @@ from tertium.serve.errors import APIError, error_response
 from tertium.serve.http import Cors, connections
 from tertium.serve.metrics import Metrics
 from tertium.serve.pool import Launch, Pool, spawn
-from tertium.serve.protocol import LOADER, spec_of
+from tertium.serve.protocol import LOADER, Spec
 from tertium.serve.routes import ENDPOINTS, pages, routes
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
@@ -42,7 +42,7 @@ def build_service(settings: Settings, *, launch: Launch = spawn, loader: str = L
     """Workers and counters, not yet started."""
     metrics = Metrics()
     pool = Pool(
-        spec_of(settings, loader=loader),
+        Spec(settings, loader),
         count=settings.workers,
         metrics=metrics,
         launch=launch,

@@ -244,11 +244,12 @@ class ModelHost:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._model = self._load(spec.model)
+        self._settings = settings = spec.settings
+        self._model = self._load(settings.model)
         if self._model.takes_conditions:
             raise TertiumError(
-                f"{spec.model} compares texts under a condition and gives no vectors: name it with "
-                "--conditional-model, and with --model an encoder such as default."
+                f"{settings.model} compares texts under a condition and gives no vectors: name it "
+                "with --conditional-model, and with --model an encoder such as default."
             )
         self._conditional = self._load_conditional()
         texts = self._queue(TextReader(self._model))
@@ -256,8 +257,9 @@ class ModelHost:
         if self._conditional is not None:
             self.queues["grade"] = self._queue(TripleReader(self._conditional))
         self._index: HostedIndex | None = None
-        if spec.index is not None:
-            self._index = HostedIndex(Path(spec.index), self._open_index, retry=spec.index_retry)
+        if settings.index is not None:
+            retry = settings.index_retry
+            self._index = HostedIndex(settings.index, self._open_index, retry=retry)
             self._queue_searches()
 
     def about(self) -> dict[str, Any]:
@@ -331,7 +333,7 @@ class ModelHost:
     def _check_explained(self, a: str, b: str, on: str | None) -> int:
         """Tokens of all scorings together: the texts are scored once for each word, and more."""
         texts = [text for text in (a, b, on) if text is not None]
-        characters, most = sum(map(len, texts)), self._spec.max_explained_characters
+        characters, most = sum(map(len, texts)), self._settings.max_explained_characters
         if characters > most:
             raise APIError(
                 413,
@@ -340,13 +342,13 @@ class ModelHost:
                 "have. Send shorter texts.",
             )
         words = [len(split_words(text)) for text in texts]
-        if sum(words) > self._spec.max_explained_words:
+        if sum(words) > self._settings.max_explained_words:
             raise APIError(
                 413,
                 "too_many_words",
                 f"{sum(words):,} words and signs are more than the "
-                f"{self._spec.max_explained_words:,} that one explanation may have. Send shorter "
-                "texts.",
+                f"{self._settings.max_explained_words:,} that one explanation may have. Send "
+                "shorter texts.",
             )
         if not any(words[:2]) or (on is not None and not all(text.strip() for text in texts)):
             raise APIError(400, "no_words", "There is nothing to explain: a text has no words.")
@@ -354,19 +356,21 @@ class ModelHost:
         return queue.check([a, b] if on is None else [(a, b, on)], times=scorings(sum(words)))
 
     def _queue(self, reader: TextReader | TripleReader) -> BatchQueue:
-        return BatchQueue(reader, budget=self._spec.batch_tokens, most=self._spec.max_tokens)
+        return BatchQueue(
+            reader, budget=self._settings.batch_tokens, most=self._settings.max_tokens
+        )
 
     def _load(self, name: str, *, engine: str | None = None) -> Any:
-        load, engine = pkgutil.resolve_name(self._spec.loader), engine or self._spec.engine
+        load, engine = pkgutil.resolve_name(self._spec.loader), engine or self._settings.engine
         threads = {} if engine == "torch" else {"threads": self._spec.threads}
         return load(name, engine=engine, **threads)
 
     def _load_conditional(self) -> Any:
-        name = self._spec.conditional
-        if name is None:
+        name = self._settings.conditional_model
+        if name == "none":
             return None
         # Vectors that do not look at other words cannot take a condition.
-        found = self._load(name, engine="torch" if self._spec.engine == "static" else None)
+        found = self._load(name, engine="torch" if self._settings.engine == "static" else None)
         if not found.takes_conditions:
             raise TertiumError(
                 f"The model '{name}' does not take conditions. 'conditional' does, and so do "

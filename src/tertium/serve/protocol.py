@@ -5,12 +5,11 @@ import os
 import struct
 from dataclasses import dataclass
 from io import BufferedReader
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-if TYPE_CHECKING:
-    from tertium.serve.settings import Settings
+from tertium.serve.settings import Settings
 
 __all__ = [
     "LOADER",
@@ -21,7 +20,6 @@ __all__ = [
     "read",
     "read_blocking",
     "short_name",
-    "spec_of",
 ]
 
 LOADER = "tertium.engines.loading:load"
@@ -32,50 +30,20 @@ _LARGEST = 1 << 30  # bytes of a head or a body; more means that these are not s
 
 @dataclass(frozen=True)
 class Spec:
-    """The models of a worker, and its limits.
+    """What a worker is started with.
 
     Attributes:
-        model: gives vectors and scores pairs.
-        conditional: takes conditions, if there is one.
-        index: folder to search, if there is one.
-        engine: what runs the models.
-        threads: of this worker.
-        batch_tokens: what is run together.
-        max_tokens: of a request.
-        max_explained_words: of the texts together.
-        max_explained_characters: the same in characters.
-        index_retry: seconds between two looks at an index that is damaged.
+        settings: those of the server.
         loader: ``module:function`` that gives a model by its name.
     """
 
-    model: str
-    conditional: str | None = None
-    index: str | None = None
-    engine: str = "torch"
-    threads: int = 1
-    batch_tokens: int = 4096
-    max_tokens: int = 65_536
-    max_explained_words: int = 128
-    max_explained_characters: int = 2048
-    index_retry: float = 2.0
+    settings: Settings
     loader: str = LOADER
 
-
-def spec_of(settings: "Settings", *, loader: str = LOADER) -> Spec:
-    """What the settings say to a worker."""
-    return Spec(
-        model=settings.model,
-        conditional=None if settings.conditional_model == "none" else settings.conditional_model,
-        index=None if settings.index is None else str(settings.index),
-        engine=settings.engine,
-        threads=settings.threads or max((os.cpu_count() or 1) // settings.workers, 1),
-        batch_tokens=settings.batch_tokens,
-        max_tokens=settings.max_tokens,
-        max_explained_words=settings.max_explained_words,
-        max_explained_characters=settings.max_explained_characters,
-        index_retry=settings.index_retry,
-        loader=loader,
-    )
+    @property
+    def threads(self) -> int:
+        """Of each worker."""
+        return self.settings.threads or max((os.cpu_count() or 1) // self.settings.workers, 1)
 
 
 def short_name(name: str) -> str:

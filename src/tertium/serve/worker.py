@@ -104,7 +104,7 @@ class Worker:
         with self._news:
             if not any(queue.busy for queue in self._queues):
                 self._news.wait_for(
-                    lambda: self._arrived or not self._open, timeout=self._spec.index_retry
+                    lambda: self._arrived or not self._open, timeout=self._spec.settings.index_retry
                 )
             taken = list(self._arrived)
             self._arrived.clear()
