@@ -4,6 +4,10 @@ Each test writes a toy, adds the line, and uses the toy as a user would: in a re
 model, in an evaluation, over HTTP.
 """
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +31,7 @@ from tertium.recipes.files import read_recipe
 from tertium.recipes.train import train
 from tertium.types import Encoded, HeadOutput, Term, Tokens, ViewPair
 from tertium.views import VIEWS, View, Vocabulary
-from tests.fakes import HashEncoder
+from tests.fakes import HashEncoder, tiny_model
 from tests.recipes.test_conditional import triple_stage
 from tests.recipes.toys import (
     contrast_stage,
@@ -204,3 +208,81 @@ def test_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     (result,) = report.suites
     assert 0 <= result.tasks[0].values["accuracy"] <= 100
     assert "LENGTHS" in str(report)
+
+
+# poolings and engines: their names are members of an enumeration, so a copy of the source is edited
+
+ADDITIONS = {
+    "types.py": [
+        ('    POOLER = "pooler"', '    MAX = "max"\n'),
+        ('    ONNX = "onnx"', '    PLAIN = "plain"\n'),
+    ],
+    "models/pooling.py": [
+        ("    Pooling.POOLER: _pooler,", '    Pooling.MAX: lambda origin: [origin.stock("max")],\n')
+    ],
+    "engines/__init__.py": [
+        (
+            '    EngineName.ONNX: EngineKind("',
+            '    EngineName.PLAIN: EngineKind("its graph without settings", ("onnx",)),\n',
+        )
+    ],
+    "engines/runtimes.py": [
+        ('    "openvino": OpenVinoEngine,', '    "onnx": PlainEngine,\n'),
+        (
+            "# By the package that runs a graph.",
+            """
+
+class PlainEngine:
+    def __init__(self, name, path, *, threads):
+        import onnxruntime
+
+        self.name = name
+        self._graph = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def run(self, inputs):
+        return np.asarray(self._graph.run(None, dict(inputs))[0])
+
+
+""",
+        ),
+    ],
+}
+USE = """
+import sys
+import numpy as np
+import tertium
+
+folder, target = sys.argv[1:]
+texts = ["a b c", "the cat sleeps ."]
+model = tertium.load(folder, pooling="max")
+vectors = model.encode(texts)
+assert not np.allclose(vectors, tertium.load(folder, pooling="mean").encode(texts))
+model.save(target)
+again = tertium.load(target)
+assert again.pooling == "max"
+np.testing.assert_allclose(again.encode(texts), vectors, atol=1e-6)
+fast = tertium.load(target, engine="plain")
+assert [part.engine.name for part in fast.parts] == ["plain"]
+np.testing.assert_allclose(fast.encode(texts), vectors, atol=1e-4)
+"""
+
+
+def test_a_pooling_and_an_engine(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
+    source = Path(tertium.__file__).parent
+    copy = tmp_path / "src" / "tertium"
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "shipped"))
+    for name, lines in ADDITIONS.items():
+        text = (copy / name).read_text(encoding="utf-8")
+        for before, line in lines:
+            assert text.count(before) == 1, f"{name}: {before}"
+            text = text.replace(before, line + before)
+        (copy / name).write_text(text, encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-c", USE, tiny_model(tmp_path / "bert", layers=1), tmp_path / "saved"],
+        env={**os.environ, "PYTHONPATH": str(copy.parent), "TERTIUM_CACHE": str(tmp_path / "c")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr

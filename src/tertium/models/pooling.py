@@ -1,8 +1,10 @@
 """Poolings as stock sentence-transformers modules, so that a saved model needs nothing of ours."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from sentence_transformers.base.modules import Dense, Module, Transformer
@@ -16,9 +18,21 @@ from tertium.functional.pooling import LAYER_MIXES
 from tertium.models.checkpoints import published_pooling, quiet, read_options, trained_mlp
 from tertium.types import Pooling
 
-__all__ = ["infer_pooling", "pooling_modules"]
+__all__ = ["POOLINGS", "infer_pooling", "pooling_modules"]
 
 _FRESH_HEAD_SEED = 42
+
+
+class Origin(NamedTuple):
+    """What a pooling's modules are made from; see :func:`pooling_modules`."""
+
+    transformer: Transformer
+    checkpoint: Path | None
+    name: str
+
+    def stock(self, mode: str) -> StockPooling:
+        """A pooling of sentence-transformers."""
+        return StockPooling(self.transformer.get_embedding_dimension(), mode)
 
 
 def pooling_modules(
@@ -33,22 +47,7 @@ def pooling_modules(
             takes; without one, or where it holds none, the layer is fresh and seeded.
         name: what the user called the model; published ones hold their MLP as the pooler.
     """
-    width = transformer.get_embedding_dimension()
-    if pooling in LAYER_MIXES:
-        return [_layer_mix(transformer, pooling), StockPooling(width, "mean")]
-    if pooling is Pooling.MEAN:
-        return [StockPooling(width, "mean")]
-    modules: list[Module] = [StockPooling(width, "cls")]
-    trained = None
-    if checkpoint is not None and pooling is Pooling.CLS_MLP:
-        trained = trained_mlp(checkpoint)
-        if trained is None and published_pooling(name, checkpoint) is not None:
-            trained = _pretrained_pooler(checkpoint)
-    if checkpoint is not None and pooling is Pooling.POOLER:
-        trained = _pretrained_pooler(checkpoint)
-    if pooling in (Pooling.CLS_MLP, Pooling.POOLER):
-        modules.append(_fresh_dense(transformer) if trained is None else _dense(*trained))
-    return modules
+    return POOLINGS[pooling](Origin(transformer, checkpoint, name))
 
 
 def infer_pooling(modules: Sequence[nn.Module]) -> Pooling | None:
@@ -64,18 +63,44 @@ def infer_pooling(modules: Sequence[nn.Module]) -> Pooling | None:
     return None
 
 
-def _layer_mix(transformer: Transformer, pooling: Pooling) -> WeightedLayerPooling:
+def _cls_mlp(origin: Origin) -> list[Module]:
+    trained = None
+    if origin.checkpoint is not None:
+        trained = trained_mlp(origin.checkpoint)
+        if trained is None and published_pooling(origin.name, origin.checkpoint) is not None:
+            trained = _pretrained_pooler(origin.checkpoint)
+    return [origin.stock("cls"), _dense_or_fresh(origin, trained)]
+
+
+def _pooler(origin: Origin) -> list[Module]:
+    trained = None if origin.checkpoint is None else _pretrained_pooler(origin.checkpoint)
+    return [origin.stock("cls"), _dense_or_fresh(origin, trained)]
+
+
+def _layer_mix(pooling: Pooling, origin: Origin) -> list[Module]:
     """Weights 1 on the two mixed layers, 0 between; the mean over tokens follows."""
+    transformer = origin.transformer
     layers = int(transformer.model.config.num_hidden_layers)
     one, other = (index % (layers + 1) for index in LAYER_MIXES[pooling])
     weights = torch.zeros(layers + 1 - one)
     weights[[0, other - one]] = 1.0
-    return WeightedLayerPooling(
+    mix = WeightedLayerPooling(
         transformer.get_embedding_dimension(),
         num_hidden_layers=layers,
         layer_start=one,
         layer_weights=nn.Parameter(weights, requires_grad=False),
     )
+    return [mix, origin.stock("mean")]
+
+
+# Each makes the modules that follow a transformer.
+POOLINGS: dict[Pooling, Callable[[Origin], list[Module]]] = {
+    Pooling.CLS: lambda origin: [origin.stock("cls")],
+    Pooling.CLS_MLP: _cls_mlp,
+    Pooling.MEAN: lambda origin: [origin.stock("mean")],
+    **{pooling: partial(_layer_mix, pooling) for pooling in LAYER_MIXES},
+    Pooling.POOLER: _pooler,
+}
 
 
 def _dense(weight: Tensor, bias: Tensor) -> Dense:
@@ -83,9 +108,11 @@ def _dense(weight: Tensor, bias: Tensor) -> Dense:
     return Dense(width, width, activation_function=nn.Tanh(), init_weight=weight, init_bias=bias)
 
 
-def _fresh_dense(transformer: Transformer) -> Dense:
-    width = transformer.get_embedding_dimension()
-    spread = float(getattr(transformer.model.config, "initializer_range", 0.02))
+def _dense_or_fresh(origin: Origin, trained: tuple[Tensor, Tensor] | None) -> Dense:
+    if trained is not None:
+        return _dense(*trained)
+    width = origin.transformer.get_embedding_dimension()
+    spread = float(getattr(origin.transformer.model.config, "initializer_range", 0.02))
     generator = torch.Generator().manual_seed(_FRESH_HEAD_SEED)
     return _dense(torch.randn(width, width, generator=generator) * spread, torch.zeros(width))
 
