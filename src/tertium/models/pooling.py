@@ -30,9 +30,10 @@ class Origin(NamedTuple):
     checkpoint: Path | None
     name: str
 
-    def stock(self, mode: str) -> StockPooling:
+    def stock(self, mode: str) -> Module:
         """A pooling of sentence-transformers."""
-        return StockPooling(self.transformer.get_embedding_dimension(), mode)
+        pooling: Module = StockPooling(self.transformer.get_embedding_dimension(), mode)
+        return pooling
 
 
 def pooling_modules(
