@@ -100,7 +100,7 @@ def test_yaml_that_grows_is_refused_soon(tmp_path: Path) -> None:
         lines.append(f"{name}: &{name} [{', '.join(['*' + before] * 10)}]")
     file = tmp_path / "settings.yaml"
     file.write_text("\n".join(lines))
-    assert "is no setting" in sentence("serve", "--config", file)
+    assert "is not a setting" in sentence("serve", "--config", file)
 
 
 def test_an_index_with_a_pickle_is_not_run(tmp_path: Path, owned: Path, tiny_bert: Path) -> None:
