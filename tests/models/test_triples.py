@@ -108,3 +108,8 @@ def test_a_budget_is_filled_and_never_exceeded(lengths: list[int], budget: int) 
 def test_what_is_no_triple_is_refused(bad: object) -> None:
     with pytest.raises(TertiumError, match=r"triples\[1\] is .*not two sentences and a condition"):
         check_triples([("a", "b", "c"), bad])  # type: ignore[list-item]
+
+
+def test_a_triple_may_be_a_list() -> None:
+    rows = [["a", "b", "c"]]
+    assert check_triples(rows) == [("a", "b", "c")]  # type: ignore[arg-type]

@@ -5,12 +5,15 @@ import errno
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from typing import Any
 
 import pytest
 
 from tertium.errors import TertiumError
+from tertium.serve import pool
 from tertium.serve.protocol import Spec
 from tests.serve.fakes import launch_fork
 from tests.serve.here import Here, awaited, running
@@ -248,3 +251,11 @@ async def test_what_cannot_be_served_stops_the_start() -> None:
     with pytest.raises(TertiumError, match="holds no index"):
         async with running(index="nowhere"):
             pass
+
+
+def test_workers_are_forked_from_a_process_that_has_imported_everything() -> None:
+    modules = [name for name in pool._PRELOADED if name != "__main__"]
+    found = "sys.modules.keys() >= {'torch', 'sentence_transformers'}"
+    script = f"import sys, {', '.join(modules)}; print({found})"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "True"

@@ -122,7 +122,7 @@ def check_triples(triples: Iterable[TextTriple]) -> list[TextTriple]:
             raise TertiumError(
                 f"triples[{index}] is {triple!r}, not two sentences and a condition."
             )
-    return found
+    return [(a, b, condition) for a, b, condition in found]
 
 
 def valid_text(text: str) -> str:

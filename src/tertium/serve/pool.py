@@ -25,7 +25,8 @@ from tertium.serve.protocol import Spec, pack, read, short_name
 __all__ = ["Launch", "Pending", "Pool", "WorkerHandle", "run_worker", "spawn"]
 
 _LOG = logging.getLogger("tertium.serve")
-_PRELOADED = ("tertium.serve.worker", __name__)  # and with them torch and all that loads models
+# What a worker needs, and with it torch: imported once, so that workers only load their models.
+_PRELOADED = ("tertium.engines.loading", "tertium.serve.worker", __name__)
 _SILENT = 2  # missed heartbeats after which a worker is given nothing more
 _BEATS = 5  # heartbeats within the time after which silence is a fault
 _IMPORTS = 300.0  # seconds that a worker may be silent at first: it cannot answer while it imports
