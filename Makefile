@@ -44,6 +44,7 @@ reference: $(VENV)/dev.done
 
 bench: $(VENV)/dev.done
 	$(BIN)/python benchmarks/evaluate_sts.py
+	$(BIN)/python benchmarks/contrast.py
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/train_regression.py
