@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.data.samples import sample_pairs, sample_sentences
 from tertium.engines import ENGINES
 from tertium.engines.check import check_engine, open_engine
-from tertium.engines.export import ensure
+from tertium.engines.export import cpu_threads, ensure
 from tertium.engines.graphs import PartGraph
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path, cache_folder
@@ -204,7 +203,7 @@ def _installed() -> list[EngineName]:
 
 def _thread_counts(engine: EngineName) -> list[int]:
     """All threads, half of them and so on; torch's number is set for the whole process."""
-    most = torch.get_num_threads()
+    most = cpu_threads()
     if engine is EngineName.TORCH:
         return [most]
     counts = [most]
