@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tertium.data import csts
-from tertium.errors import TertiumError
+from tertium.data import DataError, check_file, csts, load
+from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import sha256
 
 from .conftest import Write
@@ -43,14 +43,16 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> Member:
 
 def splits() -> list[Member]:
     row = "sentence1,sentence2,condition,label\nA,B,{},3\n"
-    return [member(f"./{name}", row.format(name).encode()) for name in csts.MEMBERS]
+    return [
+        member(f"./{name}", row.format(name).encode()) for name in csts.PUBLISHED["C-STS"].members
+    ]
 
 
 @pytest.fixture
-def pack(write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Member]], Path]:
+def pack(write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Write an encrypted bundle of these members, and set its password."""
 
-    def packed(members: Sequence[Member]) -> Path:
+    def packed(members: Sequence[Member], name: str = csts.BUNDLE) -> Path:
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w:gz") as archive:
             for entry, content in members:
@@ -58,13 +60,13 @@ def pack(write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Me
         command = ["openssl", "enc", "-aes-256-cbc", "-pbkdf2", "-pass", f"pass:{SECRET}"]
         done = subprocess.run(command, input=stream.getvalue(), capture_output=True, check=True)
         monkeypatch.setenv(csts.PASSWORD, SECRET)
-        return write(f"data/{csts.BUNDLE}", done.stdout)
+        return write(f"data/{name}", done.stdout)
 
     return packed
 
 
 @pytest.fixture
-def bundle(cache: Path, pack: Callable[[Sequence[Member]], Path]) -> Path:
+def bundle(cache: Path, pack: Callable[..., Path]) -> Path:
     return pack([(directory(), b""), *splits()])
 
 
@@ -150,7 +152,7 @@ def test_nothing_in_the_data_folder_is_ever_run(bundle: Path, cache: Path) -> No
 def test_a_bundle_of_anything_else_is_refused(
     members: list[Member],
     message: str,
-    pack: Callable[[Sequence[Member]], Path],
+    pack: Callable[..., Path],
     cache: Path,
 ) -> None:
     folder = pack(members).parent
@@ -192,3 +194,105 @@ def test_the_real_bundle_is_read(data_folder: Path) -> None:
         pytest.skip("no bundle, or no password")
     path = csts.find_file(data_folder, "validation")
     assert path is not None and path.read_bytes().startswith(b"sentence1,sentence2,condition,label")
+
+
+# re-annotations
+
+TRIPLE = "sentence1,sentence2,condition,label\nA dog.,A cat.,{},{}\nA dog.,A cat.,{},{}\n"
+UIDS = "uid\treannotated-label\n"
+
+
+@pytest.fixture
+def reannotated(write: Write) -> Path:
+    """Two rows of C-STS's validation part, and of both re-annotations."""
+    write("data/csts_validation.csv", TRIPLE.format("The size.", 1, "The animal.", 4))
+    write("data/csts_validation_reannotated.csv", TRIPLE.format("size", -1, "kind of animal", 2))
+    write("data/csts_train_reannotated.csv", TRIPLE.format("size", "3.0", "kind of animal", "1.0"))
+    return write("data/csts-val-reannotated.tsv", f"{UIDS}1\t2\n0\t-1\n").parent
+
+
+def read(folder: Path, name: str, split: str = "validation") -> list[tuple[str, float | None]]:
+    loaded = load(name, split=split, folder=folder, check_rows=False)
+    return [(row.condition, row.label) for row in loaded.rows]
+
+
+def quiet(folder: Path, name: str) -> object:
+    with pytest.warns(TertiumWarning, match=r"2 rows .* are expected"):
+        return read(folder, name)
+
+
+def test_both_layouts_of_the_reannotations(reannotated: Path) -> None:
+    assert quiet(reannotated, "C-STS-relabelled") == [("The size.", None), ("The animal.", 2)]
+    assert read(reannotated, "C-STS-revised") == [("size", None), ("kind of animal", 2)]
+    assert read(reannotated, "C-STS-revised", "train") == [("size", 3), ("kind of animal", 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"{UIDS}0\t1\n2\t3\n", r":3: column 'uid': '2': C-STS's .* has rows 0 to 1; get the"),
+        (f"{UIDS}0\t1\n-1\t3\n", r":3: column 'uid': '-1': C-STS's .* has rows 0 to 1"),
+        (f"{UIDS}0\t1\n0\t3\n", r":3: column 'uid': '0': this row has a label already"),
+        (f"{UIDS}0\t1\n", r"tsv: column 'uid': '1': no line for this row, and 1 are missing"),
+        (f"{UIDS}0\t1\n1\t6\n", r":3: column 'reannotated-label': '6': write a number from 1"),
+        (f"{UIDS}0\t1\none\t3\n", r":3: column 'uid': 'one': write a whole number"),
+        (f"{UIDS}0\t1\n1.5\t3\n", r":3: column 'uid': '1.5': write a whole number"),
+        ("uid\tsense\n0\t1\n", r":1: column 'label': no such column among: uid, sense"),
+        (UIDS, r"csts-val-reannotated.tsv: .*no rows"),
+        ("", r"csts-val-reannotated.tsv"),
+    ],
+)
+def test_bad_careful_labels(content: str, message: str, reannotated: Path) -> None:
+    (reannotated / "csts-val-reannotated.tsv").write_text(content)
+    with pytest.raises(DataError, match=message), pytest.warns(TertiumWarning):
+        read(reannotated, "C-STS-relabelled")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (TRIPLE.format("size", 0, "sort", 1), r":2: column 'label': '0': write a number from 1"),
+        (TRIPLE.format("size", 3, "", 1), r":3: column 'condition': '': write some text"),
+        (TRIPLE.format("size", "x", "sort", 1), r":2: column 'label': 'x': write a number"),
+        ("sentence1,sentence2,label\nA,B,1\n", r":1: column 'condition': no such column"),
+    ],
+)
+def test_bad_revised_rows(content: str, message: str, reannotated: Path) -> None:
+    (reannotated / "csts_validation_reannotated.csv").write_text(content)
+    with pytest.raises(DataError, match=rf"csts_validation_reannotated\.csv{message}"):
+        read(reannotated, "C-STS-revised")
+
+
+def test_where_reannotations_come_from(tmp_path: Path) -> None:
+    with pytest.raises(TertiumError, match=r"LivNLP/CSTS-reannotation.*csts_train_reannotated"):
+        read(tmp_path, "C-STS-revised")
+    with pytest.raises(TertiumError, match=r"L-CSTS.*put csts-val-reannotated.tsv, or csts-rea"):
+        read(tmp_path, "C-STS-relabelled")
+
+
+def test_careful_labels_need_the_rows_they_are_for(reannotated: Path) -> None:
+    (reannotated / "csts_validation.csv").unlink()
+    with pytest.raises(TertiumError, match=r"princeton-nlp/c-sts"):
+        read(reannotated, "C-STS-relabelled")
+
+
+@needs_openssl
+def test_the_bundle_of_the_reannotations(
+    cache: Path, pack: Callable[..., Path], reannotated: Path
+) -> None:
+    published = csts.PUBLISHED["C-STS-revised"]
+    files = {name: (reannotated / name).read_bytes() for name in published.members}
+    for name in files:
+        (reannotated / name).unlink()
+    pack([member(name, content) for name, content in files.items()], published.bundle)
+    assert read(reannotated, "C-STS-revised", "train") == [("size", 3), ("kind of animal", 1)]
+    assert quiet(reannotated, "C-STS-relabelled") == [("The size.", None), ("The animal.", 2)]
+    assert len(list(cache.iterdir())) == 1
+    pack(splits(), published.bundle)
+    with pytest.raises(TertiumError, match=r"it holds './csts_train.csv'.*LivNLP"):
+        read(reannotated, "C-STS-revised")
+
+
+def test_the_layouts_are_recognised(reannotated: Path) -> None:
+    assert check_file(reannotated / "csts-val-reannotated.tsv").kind == "relabelled"
+    assert check_file(reannotated / "csts_train_reannotated.csv").kind == "conditional"

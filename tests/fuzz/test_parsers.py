@@ -20,7 +20,7 @@ from tertium.corpus import Index
 from tertium.corpus.inputs import table
 from tertium.corpus.manifest import MANIFEST, read_index_manifest
 from tertium.data.check import check_file
-from tertium.data.csts import _read_archive
+from tertium.data.csts import PUBLISHED, _read_archive
 from tertium.data.readers import KINDS, detect_kind, iter_texts
 from tertium.data.senteval import parse_sick, parse_sts, parse_stsb
 from tertium.data.shards import JOB, JOURNAL, finished_job, finished_shards
@@ -406,6 +406,6 @@ def test_archives(effort: settings) -> None:
 
     @given(mutated(plain).map(lambda tar: gzip.compress(tar, 1)) | mutated(gzip.compress(plain)))
     def damaged(content: bytes) -> None:
-        refused_or_read(lambda: _read_archive(Path("bundle"), content))
+        refused_or_read(lambda: _read_archive(Path("bundle"), content, PUBLISHED["C-STS"]))
 
     fuzz(effort, damaged)

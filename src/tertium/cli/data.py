@@ -21,8 +21,8 @@ def check(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="texts, pairs, graded, conditional, triplets, nli, labelled or labelled-pairs "
-            "(default: recognised by its columns)."
+            help="texts, pairs, graded, conditional, relabelled, triplets, nli, labelled or "
+            "labelled-pairs (default: recognised by its columns)."
         ),
     ] = None,
     column: options.Column = None,

@@ -153,13 +153,19 @@ def find_folder(explicit: Path | None = None) -> Path | None:
 
 
 def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> Loaded | None:
-    """Flat files, SentEval's own layout, or the C-STS bundle: whichever is there."""
+    """Flat files, SentEval's own layout, or a C-STS bundle: whichever is there."""
     form = text if text in dataset.files else next(iter(dataset.files))
-    encrypted = dataset.name == "C-STS"
-    file = csts.find_file(folder, split) if encrypted else folder / dataset.files[form]
+    encrypted = dataset.name in csts.PUBLISHED
+    file: Path | None = folder / dataset.files[form]
+    if encrypted:
+        file = csts.find_file(folder, split, dataset.name)
     has_splits = dataset.split_column
     if dataset.public is not None and (folder / dataset.public[0]).is_file():
         file, has_splits = folder / dataset.public[0], dataset.public[1]
+    if file and file.is_file() and dataset.name == "C-STS-relabelled":
+        original = load("C-STS", split=split, folder=folder).rows
+        rows = csts.relabelled(original, file, scale=dataset.scale or (1, 5))
+        return _loaded(dataset, split, form, rows, source=str(file), sha256=sha256(file))
     if file and file.is_file():
         wanted = split if has_splits and split != "all" else None
         rows = read_rows(file, dataset.row_type, split=wanted, scale=dataset.scale)
@@ -177,7 +183,9 @@ def _from_hub(dataset: Dataset, split: str, text: TextForm, folder: Path | None)
     source = next((s for s in dataset.hub if split in s.splits or "all" in s.splits), None)
     if source is None:
         files = " or ".join(dataset.file_names)
-        get = csts.HOW_TO_GET if dataset.name == "C-STS" else f"Put {files} into a data folder"
+        get = f"Put {files} into a data folder"
+        if dataset.name in csts.PUBLISHED:
+            get = csts.PUBLISHED[dataset.name].how_to_get
         raise TertiumError(
             f"{dataset.name} is neither in {folder or 'a local folder'} nor on a hub repository "
             f"that tertium knows. {get}; name the folder with --data or TERTIUM_DATA."
@@ -217,6 +225,7 @@ def _warn(message: str) -> None:
 
 _SEMEVAL = "scores CC BY-SA 4.0; text under the terms of its sources"
 _RESEARCH = "research use, no explicit licence"
+_CSTS = "its authors ask that neither plain text nor password is shared"
 _NLI = "SNLI CC BY-SA 4.0; MNLI mixed open terms; others as their authors state"
 
 
@@ -283,7 +292,23 @@ _SETS = (
         row_type=ConditionalPair,
         files={"raw": csts.BUNDLE},
         rows={"train": 11342, "validation": 2834, "test": 4732},
-        licence="its authors ask that neither plain text nor password is shared",
+        licence=_CSTS,
+        scale=(1, 5),
+    ),
+    Dataset(
+        name="C-STS-revised",
+        row_type=ConditionalPair,
+        files={"raw": csts.PUBLISHED["C-STS-revised"].bundle},
+        rows={"train": 11342, "validation": 2834},
+        licence=f"revised conditions and labels: none stated; text: {_CSTS}",
+        scale=(1, 5),
+    ),
+    Dataset(
+        name="C-STS-relabelled",
+        row_type=ConditionalPair,
+        files={"raw": csts.PUBLISHED["C-STS-relabelled"].bundle},
+        rows={"validation": 2834},
+        licence=f"labels: MIT; text: {_CSTS}",
         scale=(1, 5),
     ),
     Dataset(

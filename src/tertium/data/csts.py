@@ -8,54 +8,134 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from tertium.data.readers import Scale, scan_rows
+from tertium.data.rows import ConditionalPair, NewLabel
+from tertium.data.tables import DataError, Problem
 from tertium.errors import TertiumError
 from tertium.files import cache_folder, sha256
 
-__all__ = ["BUNDLE", "HOW_TO_GET", "PASSWORD", "find_file"]
+__all__ = ["BUNDLE", "PASSWORD", "PUBLISHED", "find_file", "relabelled"]
 
 BUNDLE = "csts.tar.gz.enc"
 PASSWORD = "TERTIUM_CSTS_PASSWORD"  # the name of a variable, not a password
-MEMBERS = tuple(f"csts_{split}.csv" for split in ("train", "validation", "test"))
-
-HOW_TO_GET = (
-    "Get C-STS from its authors (github.com/princeton-nlp/c-sts) and put csts_train.csv, "
-    f"csts_validation.csv and csts_test.csv, or {BUNDLE}, into the data folder"
-)
 _CIPHER = ("-aes-256-cbc", "-pbkdf2", "-md", "sha256", "-iter", "10000")
 _LARGEST = 64 << 20  # bytes of a bundle, and of its archive; C-STS has 3 MB
 
 
-def find_file(folder: Path, split: str) -> Path | None:
-    """The CSV of a split: the user's own in ``folder``, else decrypted from the bundle there.
+class Published(NamedTuple):
+    """C-STS as one group of authors gives it: the file of each split, or all of them in a bundle.
+
+    Attributes:
+        files: name of each split's file.
+        bundle: name of the encrypted archive that may stand in for the files.
+        members: what the archive holds.
+        authors: where it is from.
+    """
+
+    files: dict[str, str]
+    bundle: str
+    members: tuple[str, ...]
+    authors: str
+
+    @property
+    def how_to_get(self) -> str:
+        """What to do where it is missing."""
+        *some, last = self.files.values()
+        names = f"{', '.join(some)} and {last}" if some else last
+        return f"Get {self.authors} and put {names}, or {self.bundle}, into the data folder"
+
+
+_ORIGINAL = {split: f"csts_{split}.csv" for split in ("train", "validation", "test")}
+_REVISED = {split: f"csts_{split}_reannotated.csv" for split in ("train", "validation")}
+_RELABELLED = {"validation": "csts-val-reannotated.tsv"}
+_REANNOTATED = ("csts-reannotated.tar.gz.enc", (*_REVISED.values(), *_RELABELLED.values()))
+PUBLISHED = {
+    "C-STS": Published(
+        _ORIGINAL,
+        BUNDLE,
+        tuple(_ORIGINAL.values()),
+        "C-STS from its authors (github.com/princeton-nlp/c-sts)",
+    ),
+    "C-STS-revised": Published(
+        _REVISED,
+        *_REANNOTATED,
+        "the revised C-STS from its authors (github.com/LivNLP/CSTS-reannotation)",
+    ),
+    "C-STS-relabelled": Published(
+        _RELABELLED,
+        *_REANNOTATED,
+        "the careful labels of C-STS from their authors (github.com/brandeis-llc/L-CSTS)",
+    ),
+}
+
+
+def find_file(folder: Path, split: str, name: str = "C-STS") -> Path | None:
+    """The file of a split: the user's own in ``folder``, else decrypted from the bundle there.
 
     Args:
-        folder: holds ``csts_{split}.csv``, or the encrypted bundle; nothing in it is ever run.
+        folder: holds the file, or the encrypted bundle; nothing in it is ever run.
         split: train, validation or test.
+        name: key of ``PUBLISHED``.
 
     Raises:
         TertiumError: there is a bundle that cannot be decrypted, or that holds something else.
     """
-    name = f"csts_{split}.csv"
-    if (folder / name).is_file():
-        return folder / name
-    if not (folder / BUNDLE).is_file():
+    published = PUBLISHED[name]
+    file = published.files[split]
+    if (folder / file).is_file():
+        return folder / file
+    if not (folder / published.bundle).is_file():
         return None
-    return _unpacked(folder / BUNDLE) / name
+    return _unpacked(folder / published.bundle, published) / file
 
 
-def _unpacked(bundle: Path) -> Path:
+def relabelled(
+    rows: Sequence[ConditionalPair], file: Path, *, scale: Scale
+) -> list[ConditionalPair]:
+    """The rows of C-STS's validation part with the careful labels of Tu et al. (2024).
+
+    Args:
+        rows: the part in its own order, which is what a ``uid`` counts from 0.
+        file: columns ``uid`` and ``reannotated-label``, -1 where a row is invalid or withheld.
+        scale: lowest and highest label.
+
+    Raises:
+        DataError: a uid that C-STS does not have, one that comes twice, or one that is missing.
+    """
+    found: dict[int, ConditionalPair] = {}
+    for item in scan_rows(file, NewLabel, scale=scale):
+        if isinstance(item, Problem):
+            raise DataError([item])
+        line, new = item
+        if not 0 <= new.uid < len(rows):
+            remedy = f"C-STS's validation part has rows 0 to {len(rows) - 1}; get the file again"
+        elif new.uid in found:
+            remedy = "this row has a label already; remove one of both lines"
+        else:
+            found[new.uid] = rows[new.uid].model_copy(update={"label": new.label})
+            continue
+        raise DataError([Problem(str(file), line, "uid", str(new.uid), remedy)])
+    missing = next((uid for uid in range(len(rows)) if uid not in found), None)
+    if missing is not None:
+        remedy = f"no line for this row, and {len(rows) - len(found):,} are missing; get it again"
+        raise DataError([Problem(str(file), 0, "uid", str(missing), remedy)])
+    return [found[uid] for uid in range(len(rows))]
+
+
+def _unpacked(bundle: Path, published: Published) -> Path:
     """The folder with the bundle's plain text, made once per content of the bundle."""
     if bundle.stat().st_size > _LARGEST:
-        raise _unexpected(bundle, f"it is larger than {_LARGEST >> 20} MB")
+        raise _unexpected(bundle, published, f"it is larger than {_LARGEST >> 20} MB")
     private = cache_folder() / "csts"
     target = private / sha256(bundle)
     if target.is_dir():
         return target
-    files = _read_archive(bundle, _decrypt(bundle))
+    files = _read_archive(bundle, _decrypt(bundle), published)
     private.mkdir(parents=True, exist_ok=True)
     private.chmod(0o700)
     with _whole_or_absent(target) as folder:
@@ -96,14 +176,14 @@ def _decrypt(bundle: Path) -> bytes:
         ) from error
 
 
-def _read_archive(bundle: Path, compressed: bytes) -> dict[str, bytes]:
+def _read_archive(bundle: Path, compressed: bytes, published: Published) -> dict[str, bytes]:
     """The expected files of the archive by name; anything else in it is an error."""
     files: dict[str, bytes] = {}
     try:
         with gzip.open(io.BytesIO(compressed)) as stream:
             plain = stream.read(_LARGEST + 1)
         if len(plain) > _LARGEST:
-            raise _unexpected(bundle, f"it unpacks to more than {_LARGEST >> 20} MB")
+            raise _unexpected(bundle, published, f"it unpacks to more than {_LARGEST >> 20} MB")
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             for member in archive:
                 name = member.name.removeprefix("./")
@@ -112,18 +192,18 @@ def _read_archive(bundle: Path, compressed: bytes) -> dict[str, bytes]:
                 # A sparse file may claim any size; a link could lead anywhere.
                 whole = member.isreg() and not member.issparse()
                 content = archive.extractfile(member) if whole else None
-                if content is None or name not in MEMBERS or name in files:
-                    raise _unexpected(bundle, f"it holds {member.name!r}")
+                if content is None or name not in published.members or name in files:
+                    raise _unexpected(bundle, published, f"it holds {member.name!r}")
                 files[name] = content.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise TertiumError(
             f"{bundle} holds no archive ({error}). Check {PASSWORD}, or fetch the bundle again."
         ) from error
-    missing = [name for name in MEMBERS if name not in files]
+    missing = [name for name in published.members if name not in files]
     if missing:
-        raise _unexpected(bundle, f"it lacks {', '.join(missing)}")
+        raise _unexpected(bundle, published, f"it lacks {', '.join(missing)}")
     return files
 
 
-def _unexpected(bundle: Path, what: str) -> TertiumError:
-    return TertiumError(f"{bundle} is not the C-STS bundle: {what}. {HOW_TO_GET}.")
+def _unexpected(bundle: Path, published: Published, what: str) -> TertiumError:
+    return TertiumError(f"{bundle} is not the C-STS bundle: {what}. {published.how_to_get}.")

@@ -12,6 +12,7 @@ from tertium.data.rows import (
     GradedPair,
     LabelledPair,
     LabelledText,
+    NewLabel,
     NliLabel,
     NliPair,
     Pair,
@@ -46,6 +47,7 @@ KINDS: dict[str, type[Row]] = {
     "pairs": Pair,
     "graded": GradedPair,
     "conditional": ConditionalPair,
+    "relabelled": NewLabel,
     "triplets": Triplet,
     "nli": NliPair,
     "labelled": LabelledText,
@@ -55,6 +57,8 @@ KINDS: dict[str, type[Row]] = {
 _REMEDIES = {
     "float_parsing": "write a number such as 3.5",
     "float_type": "write a number such as 3.5",
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
     "string_type": "write text; in JSON between quotes",
     "string_unicode": "not valid Unicode text; remove the lone surrogate",
     "literal_error": "write entailment, neutral or contradiction",
@@ -108,9 +112,11 @@ def rows_of(
         yield item[1]
 
 
-def scan_rows(path: Path, row_type: type[RowT]) -> Iterator[tuple[int, RowT] | Problem]:
+def scan_rows(
+    path: Path, row_type: type[RowT], *, scale: Scale | None = None
+) -> Iterator[tuple[int, RowT] | Problem]:
     """Rows of a file, each with its line, and in their places what is wrong with the others."""
-    return validated(scan(path), row_type, file=str(path), header=header_line(path))
+    return validated(scan(path), row_type, file=str(path), header=header_line(path), scale=scale)
 
 
 def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
@@ -200,7 +206,7 @@ def _kind_of(record: Record, path: Path) -> str:
         if not ConditionalPair.missing(columns):
             return "conditional"
         return _kind_of_pair(columns)
-    for kind in ("triplets", "labelled", "texts"):
+    for kind in ("triplets", "relabelled", "labelled", "texts"):
         if not KINDS[kind].missing(columns):
             return kind
     remedy = "name the columns: sentence, or sentence1 and sentence2; see docs/how-to/data.md"

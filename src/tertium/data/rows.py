@@ -21,6 +21,7 @@ __all__ = [
     "GradedTriple",
     "LabelledPair",
     "LabelledText",
+    "NewLabel",
     "NliPair",
     "Pair",
     "Question",
@@ -56,7 +57,7 @@ def _blank_is_none(value: Any) -> Any:
 
 
 def _hidden_is_none(value: Any) -> Any:
-    """C-STS writes -1 where it keeps the label of its test set to itself."""
+    """C-STS writes -1 where a label is hidden, withheld or invalid."""
     return None if str(value).strip() in {"", "-1", "-1.0"} else value
 
 
@@ -163,6 +164,15 @@ class Question(SentencePair):
     """Two texts to compare in some respect; a blank condition asks for no respect in particular."""
 
     condition: Annotated[str, _names("condition", "aspect", "respect")]
+
+
+class NewLabel(Row):
+    """Another label for a row of C-STS, named by its place; None where there is no valid one."""
+
+    uid: int
+    label: Annotated[
+        Score | None, BeforeValidator(_hidden_is_none), _names("label", "reannotated-label")
+    ]
 
 
 class NliPair(SentencePair):
