@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-import numpy as np
-from jaxtyping import Float, Int
-
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float, Int
     from torch import Tensor
 
 __all__ = [

@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers.util import community_detection
 
 from tertium.corpus import Clustering, cluster
 from tertium.errors import TertiumError, TertiumWarning
@@ -27,6 +28,17 @@ def test_communities_gather_around_a_text() -> None:
         assert min(group.scores) >= 0.75 - 1e-6
         np.testing.assert_allclose(group.scores, cosines[group.centre, group.rows], atol=1e-6)
         assert list(group.scores) == sorted(group.scores, reverse=True)
+
+
+@pytest.mark.parametrize(("threshold", "size"), [(0.75, 4), (0.5, 10), (0.9, 2)])
+def test_communities_are_those_of_sentence_transformers(threshold: float, size: int) -> None:
+    theirs = community_detection(
+        VECTORS.astype(np.float32), threshold=threshold, min_community_size=size
+    )
+    ours = cluster(TEXTS, VECTORS, threshold=threshold, min_size=size)
+    assert {group.centre: set(group.rows) for group in ours.clusters} == {
+        rows[0]: set(rows) for rows in theirs
+    }
 
 
 def test_k_groups_hold_everything() -> None:

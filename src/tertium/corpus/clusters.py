@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tertium.corpus.hnsw import check_threshold
 from tertium.corpus.rows import Matrix, Source, cosines, distinct_rows, unit
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.progress import on_terminal
+from tertium.progress import track
 
 __all__ = ["Cluster", "Clustering", "cluster"]
 
@@ -55,10 +55,10 @@ def cluster(
     """Group texts.
 
     Without ``k``, communities: a text with all that reach ``threshold`` with it, the largest first;
-    a text belongs to one at most, and many to none (``community_detection`` of
-    sentence-transformers; every pair is looked at). With ``k``, that many groups, and every text in
-    one (``MiniBatchKMeans`` of scikit-learn on unit vectors); fewer, with a warning, where texts
-    repeat and groups stay empty.
+    a text belongs to one at most, and many to none (as ``community_detection`` of
+    sentence-transformers finds them; every pair is looked at). With ``k``, that many groups, and
+    every text in one (``MiniBatchKMeans`` of scikit-learn on unit vectors); fewer, with a warning,
+    where texts repeat and groups stay empty.
 
     Args:
         texts: any number; they and their vectors are held in memory.
@@ -100,16 +100,22 @@ def cluster(
 def _communities(
     vectors: Matrix, threshold: float, min_size: int, *, progress: bool | None
 ) -> list[Cluster]:
-    from sentence_transformers.util import community_detection
-
-    found = community_detection(
-        np.ascontiguousarray(vectors),
-        threshold=threshold,
-        min_community_size=min_size,
-        batch_size=max(1, min(1024, _HELD // len(vectors))),
-        show_progress_bar=progress is not False and on_terminal(),
-    )
-    groups = [_ordered(vectors, rows, vectors[rows[0]], centre=rows[0]) for rows in found]
+    found: list[tuple[int, NDArray[np.intp]]] = []  # centres with all that are near enough
+    step = max(1, min(1024, _HELD // len(vectors)))
+    for start in track(
+        range(0, len(vectors), step), label="communities", unit="block", show=progress
+    ):
+        near = vectors[start : start + step] @ vectors.T >= threshold
+        near[np.arange(len(near)), np.arange(start, start + len(near))] = True  # whatever rounding
+        many = np.flatnonzero(near.sum(axis=1) >= min_size).tolist()
+        found += [(start + at, np.flatnonzero(near[at])) for at in many]
+    taken = np.zeros(len(vectors), dtype=bool)
+    groups = []
+    for centre, rows in sorted(found, key=lambda community: -len(community[1])):
+        rows = rows[~taken[rows]]
+        if not taken[centre] and len(rows) >= min_size:
+            taken[rows] = True
+            groups.append(_ordered(vectors, rows.tolist(), vectors[centre], centre=centre))
     return sorted(groups, key=lambda group: (-len(group.rows), group.centre))
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 __all__ = [
     "Agreement",
@@ -25,6 +24,7 @@ __all__ = [
     "paired_difference",
     "pearson",
     "percentile_interval",
+    "ranks",
     "spearman",
     "two_sided_p",
 ]
@@ -49,9 +49,9 @@ def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
     0.8
     """
     gold, predicted = _columns(gold, predicted)
-    if _constant(gold) or _constant(predicted):
+    if np.isnan(gold).any() or np.isnan(predicted).any():
         return float("nan")
-    return float(stats.spearmanr(gold, predicted).statistic)
+    return pearson(ranks(gold), ranks(predicted))
 
 
 def pearson(gold: ArrayLike, predicted: ArrayLike) -> float:
@@ -59,7 +59,19 @@ def pearson(gold: ArrayLike, predicted: ArrayLike) -> float:
     gold, predicted = _columns(gold, predicted)
     if _constant(gold) or _constant(predicted):
         return float("nan")
-    return float(stats.pearsonr(gold, predicted).statistic)
+    gold, predicted = gold - gold.mean(), predicted - predicted.mean()
+    product = gold / np.linalg.norm(gold) @ (predicted / np.linalg.norm(predicted))
+    return float(np.clip(product, -1.0, 1.0))
+
+
+def ranks(values: ArrayLike) -> Vector:
+    """Place of each value in their order, from 1; equal values share the mean of their places.
+
+    >>> ranks([10, 30, 20, 30]).tolist()
+    [1.0, 3.5, 2.0, 3.5]
+    """
+    values = np.asarray(values, dtype=float)
+    return _resampled_ranks(values, np.ones((1, len(values)), dtype=np.int32))[0] + 0.5
 
 
 def bootstrap_counts(n: int, *, resamples: int, seed: int) -> NDArray[np.int32]:

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from tertium.analysis import Calibration, calibration, calibration_figure, gold_scatter
 from tertium.data.overlap import pair_key
-from tertium.evaluation.metrics import spearman
+from tertium.evaluation.metrics import ranks, spearman
 from tertium.evaluation.tasks.csts import condition_sensitivity
 from tertium.explain.pictures import focus_figure
 from tertium.report.data import NO_PAIRS, GradedSet
@@ -287,8 +286,7 @@ def gallery_section(
 
 
 def _gap(gold: NDArray[np.float64], predicted: NDArray[np.float64]) -> NDArray[np.float64]:
-    ranks = [stats.rankdata(values) / len(values) for values in (predicted, gold)]
-    return np.asarray(ranks[0] - ranks[1])
+    return np.asarray((ranks(predicted) - ranks(gold)) / len(gold))
 
 
 def _row(main: GradedSet, scoring: Scoring, gap: NDArray[np.float64], at: int) -> list[str]:

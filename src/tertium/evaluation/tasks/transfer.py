@@ -3,19 +3,19 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
-from sklearn.model_selection import StratifiedKFold
 
 from tertium.data import benchmarks
 from tertium.data.benchmarks import Loaded
 from tertium.evaluation.metrics import bootstrap_accuracy, bootstrap_counts, interval
 from tertium.evaluation.tasks.base import Context, EmbeddingCache, Outcome, against_baseline
 from tertium.progress import track
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 __all__ = ["FoldTask", "PairTask", "SplitTask", "TestTask"]
 
@@ -158,11 +158,15 @@ class PairTask(TestTask):
         return np.concatenate([np.abs(u - v), u * v], axis=1), labels
 
     def _values(self, readout: Readout) -> dict[str, Any]:
+        from sklearn.metrics import f1_score
+
         f1 = f1_score(readout.gold == "1", readout.predicted == "1")
         return {**super()._values(readout), "f1": 100 * float(f1)}
 
 
 def _folds(y: Labels, count: int, seed: int) -> Iterator[tuple[Any, Any]]:
+    from sklearn.model_selection import StratifiedKFold
+
     yield from StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y)
 
 
@@ -176,6 +180,8 @@ def _best_strength(x: Features, y: Labels, folds: int, seed: int) -> float:
     return max(correct, key=lambda strength: correct[strength])
 
 
-def _fit(x: Features, y: Labels, strength: float) -> LogisticRegression:
+def _fit(x: Features, y: Labels, strength: float) -> "LogisticRegression":
     """L-BFGS in double precision: in single it stops where accuracies still move."""
+    from sklearn.linear_model import LogisticRegression
+
     return LogisticRegression(C=strength, tol=1e-5, max_iter=5000).fit(x.astype(np.float64), y)
