@@ -14,13 +14,16 @@ import tertium
 from tertium.data.labels import OrderedLabels
 from tertium.data.tables import DataError
 from tertium.errors import TertiumError
-from tertium.heads import CosineHead
+from tertium.heads import CONDITIONAL_HEADS, CosineHead
 from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer
 from tertium.models.adapters import extract_adapter
+from tertium.models.conditional import model_shape
 from tertium.objectives import OBJECTIVES
 from tertium.recipes.build import build_encoder, build_module
 from tertium.recipes.files import RecipeError, read_recipe, recipe_names
+from tertium.recipes.schema import EncoderSpec, TeacherSpec
 from tertium.recipes.sweep import read_sweep
+from tertium.recipes.teaching import grader_of, taught_triples, unlabelled_triples
 from tertium.recipes.train import train
 from tertium.recipes.triples import TripleData, fold_of, load_triples
 from tertium.training.examples import TripleExamples
@@ -301,6 +304,12 @@ def test_a_set_without_conditions_is_refused(
         ({"views": [{"kind": "dropout"}]}, "without views"),
         ({"select": {"task": "STS-B"}}, "select held-out or C-STS"),
         ({"select": {"task": "C-STS"}}, "C-STS has split: validation"),
+        ({"teacher": {"models": ["conditional"]}}, "needs its share of the target"),
+        ({"teacher": {"models": ["conditional"], "share": 1.5}}, "less than or equal to 1"),
+        (
+            {"teacher": {"models": ["conditional"], "share": 0.5, "pooling": "cls"}},
+            "weight and pooling are for a teacher of embeddings",
+        ),
     ],
 )
 def test_mistakes_in_a_recipe(
@@ -318,6 +327,7 @@ def test_mistakes_in_a_recipe(
         ({"folds": {"count": 4, "held_out": 4}}, "held_out counts from 0 to 3"),
         ({"labels": {"names": ["low", "high"]}}, "give labels low and high"),
         ({"labels": None}, "conditional pairs need labels"),
+        ({"reword": 2}, "less than or equal to 1"),
     ],
 )
 def test_mistakes_in_the_data(
@@ -340,22 +350,136 @@ def test_conditional_parts_elsewhere_are_refused(tmp_path: Path, tiny_bert: Path
 # runs
 
 
+@pytest.mark.parametrize(
+    ("layers", "message"), [(3, "leave at least one"), (9, "leave at least one")]
+)
+def test_all_layers_cannot_be_frozen(layers: int, message: str, tiny_bert: Path) -> None:
+    spec = EncoderSpec(model=str(tiny_bert), freeze="embeddings", freeze_layers=layers)
+    with pytest.raises(TertiumError, match=message):
+        build_encoder(spec)
+
+
+def test_frozen_layers_need_frozen_embeddings() -> None:
+    with pytest.raises(ValueError, match="freeze_layers needs freeze: embeddings"):
+        EncoderSpec(freeze_layers=2)
+
+
+@pytest.mark.integration
+def test_what_is_frozen_stays(
+    tmp_path: Path, tiny_bert: Path, reserve: Callable[[str, Path], str]
+) -> None:
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": "bi"})
+
+    def frozen(content: Any) -> None:
+        name = reserve("tiny", tiny_bert)
+        content["encoder"] |= {"model": name, "freeze": "embeddings", "freeze_layers": 2}
+        content["encoder"]["adapter_rank"] = 3
+
+    recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage, change=frozen)
+    train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
+    changed = load_file(tmp_path / "model" / "adapter" / "adapter.safetensors")
+    assert changed
+    assert all("layer.2." in name for name in changed if "layer." in name)
+
+
+def grader(tmp_path: Path, tiny_bert: Path) -> ConditionalScorer:
+    """A conditional model with weights of its own."""
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    head = CONDITIONAL_HEADS["cross"](model_shape(encoder), seed=3)
+    scorer = ConditionalScorer(encoder, head, OrderedLabels(1.0, 5.0, 1.0))
+    scorer.save(tmp_path / "teacher")
+    return scorer
+
+
+@pytest.mark.integration
+def test_a_teacher_has_its_share_of_the_targets(tmp_path: Path, tiny_bert: Path) -> None:
+    scorer = grader(tmp_path, tiny_bert)
+    models = (str(tmp_path / "teacher"),)
+    teacher = TeacherSpec(models=models, share=0.25, unlabelled=3)
+    material = material_of(
+        tmp_path, tiny_bert, head={"kind": "bi"}, teacher={"models": [*models], "share": 0.25}
+    )
+    plain = material.examples
+    assert isinstance(plain, TripleExamples) and material.grader is not None
+    taught = taught_triples(plain, material.grader, teacher, scorer.encoder, tmp_path / "run")
+    count = len(plain.texts)
+    scores = (scorer.score(list(taught.texts)) - 1) / 4
+    expected = 0.75 * np.array(plain.labels) + 0.25 * scores[:count]
+    np.testing.assert_allclose(taught.labels[:count], expected, atol=1e-5)
+    np.testing.assert_allclose(taught.labels[count:], scores[count:], atol=1e-5)
+    extra, known = taught.texts[count:], set(plain.texts)
+    assert extra and not known & {*extra} and len({*extra}) == len(extra)
+    assert len(taught) == len(taught.texts)
+    held_out = {text for row in material.choosing for text in row.texts[:2]}
+    sentences = {text for triple in plain.texts for text in triple[:2]}
+    assert not {text for triple in extra for text in triple[:2]} & (held_out - sentences)
+    again = taught_triples(plain, material.grader, teacher, scorer.encoder, tmp_path / "run")
+    assert again.labels == taught.labels and len([*(tmp_path / "run").iterdir()]) == 1
+
+
+def test_one_sentence_pair_has_no_neighbours(tiny_bert: Path) -> None:
+    encoder = tertium.load(tiny_bert)
+    assert isinstance(encoder, Encoder)
+    assert unlabelled_triples([("a", "b", "c"), ("a", "b", "d")], encoder, count=3) == []
+
+
+def test_a_teacher_must_take_conditions_and_have_the_scale(tmp_path: Path, tiny_bert: Path) -> None:
+    grader(tmp_path, tiny_bert)
+    taught_by = {"models": (str(tiny_bert),), "share": 0.5}
+    with pytest.raises(TertiumError, match="takes no conditions: it cannot teach"):
+        grader_of(TeacherSpec(**taught_by), OrderedLabels(1.0, 5.0, 1.0))
+    taught_by["models"] = (str(tmp_path / "teacher"),)
+    with pytest.raises(TertiumError, match="grades from 1 to 5, and the labels go from 0 to 5"):
+        grader_of(TeacherSpec(**taught_by), OrderedLabels(0.0, 5.0, 1.0))
+    taught_by["models"] = (str(tmp_path / "teacher"),) * 2
+    both = grader_of(TeacherSpec(**taught_by), OrderedLabels(1.0, 5.0, 1.0))
+    assert both is not None and len(both.members) == 2
+
+
+@pytest.mark.integration
+def test_a_run_with_a_teacher_and_reworded_conditions_resumes(
+    tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grader(tmp_path, tiny_bert)
+    teacher = {"models": [str(tmp_path / "teacher")], "share": 0.5, "unlabelled": 2}
+    stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": "bi"}, teacher=teacher)
+    stage["train"] |= {"max_steps": 14}
+    stage["data"]["reword"] = 0.5
+    assert_resumes_the_same(tmp_path, tiny_bert, stage, monkeypatch, stop=13)
+    manifest = json.loads((tmp_path / "whole" / "tertium.json").read_text("utf-8"))
+    assert manifest["training_data"]
+    assert not [*(tmp_path / "whole").rglob("teacher.*")]
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", ["seaver", "bi"])
 def test_a_resumed_run_ends_like_an_uninterrupted_one(
     kind: str, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tertium.recipes import train as module
-
     stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": kind})
     stage["train"] |= {"max_steps": 6}
+    assert_resumes_the_same(tmp_path, tiny_bert, stage, monkeypatch, stop=5)
+
+
+def assert_resumes_the_same(
+    tmp_path: Path,
+    tiny_bert: Path,
+    stage: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    stop: int,
+) -> None:
+    """A run that was interrupted in step ``stop`` and resumed has the weights of a whole one."""
+    from tertium.recipes import train as module
+
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
     train(recipe, tmp_path / "whole", evaluate_after=False, progress=False)
     usual = module.build_module
 
     def stopping(*arguments: Any) -> Any:
         built = usual(*arguments)
-        stop_at(built, 5, stopped)
+        stop_at(built, stop, stopped)
         return built
 
     monkeypatch.setattr(module, "build_module", stopping)

@@ -10,7 +10,7 @@ from tertium.models import Encoder
 from tertium.models.conditional import ConditionalModel
 from tertium.objectives import MSE, Consistency, Quadruplet
 from tertium.objectives.base import NonFiniteLossError
-from tertium.training.examples import TripleCollator, TripleExamples
+from tertium.training.examples import Rewording, TripleCollator, TripleExamples, reword
 from tertium.training.module import ConditionalModule, WeightedObjective
 
 TEXTS = [("a b", "c", "d"), ("a b", "c", "e f g"), ("x", "y z", "a")]
@@ -32,6 +32,37 @@ def module(request: pytest.FixtureRequest, tiny_bert: Path) -> ConditionalModule
 def test_a_group_stays_together() -> None:
     assert len(EXAMPLES) == 2
     assert EXAMPLES[0] == [(TEXTS[0], 1.0), (TEXTS[1], 0.25)]
+
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        ("type of food", "The type of food."),
+        ("The type of food.", "type of food"),
+        ("the type of food", "The type of food."),
+        (" Color. ", "The Color."),
+        ("the color.", "color"),
+        ("", "The ."),
+    ],
+)
+def test_the_other_form_of_a_condition(given: str, other: str) -> None:
+    assert reword(given) == other
+
+
+def test_other_conditions_are_reworded_in_each_epoch() -> None:
+    texts = [("a", "b", f"condition {at}") for at in range(400)]
+    alone = tuple((at,) for at in range(400))
+    examples = TripleExamples(texts, [0.5] * 400, alone, Rewording(0.25, seed=1))
+
+    def reworded() -> set[int]:
+        return {at for at in range(400) if examples[at][0][0][2].startswith("The ")}
+
+    first = reworded()
+    assert 60 < len(first) < 140 and first == reworded()
+    examples.set_epoch(1)
+    assert reworded() != first
+    examples.set_epoch(0)
+    assert reworded() == first
 
 
 def test_a_batch_has_labels_and_groups(module: ConditionalModule) -> None:

@@ -3,6 +3,8 @@
 import warnings
 from functools import partial
 
+from torch import nn
+
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.heads import PairHead, Projection
 from tertium.heads.pair import WidthProjection
@@ -23,6 +25,7 @@ from tertium.recipes.schema import EncoderSpec, ObjectiveSpec, PairHeadSpec, Sta
 from tertium.training import Schedule, TrainingModule
 from tertium.training.module import ConditionalModule, DistillationModule, WeightedObjective
 from tertium.training.negatives import MomentumQueue
+from tertium.training.stage import layer_of
 from tertium.training.vocabulary import read_vocabulary
 
 __all__ = ["build_encoder", "build_module", "build_schedule", "check_widths", "stage_encoder"]
@@ -36,9 +39,23 @@ def build_encoder(spec: EncoderSpec) -> Encoder:
     if spec.towers == 2 and not isinstance(encoder.backbone, TwinModel):
         encoder = join_towers(encoder, _loaded(spec.second or spec.model, spec))
     if spec.freeze == "embeddings":
-        for name, parameter in encoder.backbone.named_parameters():
-            parameter.requires_grad = "embeddings" not in name
+        freeze(encoder.backbone, layers=spec.freeze_layers)
     return encoder
+
+
+def freeze(backbone: nn.Module, *, layers: int = 0) -> None:
+    """Leave embeddings as they are, and so many of the lowest layers with what all layers share."""
+    depth = int(backbone.config.num_hidden_layers)  # type: ignore[arg-type, union-attr]
+    if layers >= depth:
+        raise TertiumError(
+            f"encoder.freeze_layers is {layers}, and the model has {depth} layers: leave at least "
+            "one to learn."
+        )
+    for name, parameter in backbone.named_parameters():
+        layer = layer_of(name)
+        shared = layer is None and "relative_attention_bias" in name
+        frozen = layers > 0 and (shared or (layer is not None and layer < layers))
+        parameter.requires_grad = "embeddings" not in name and not frozen
 
 
 def _loaded(model: str, spec: EncoderSpec) -> Encoder:

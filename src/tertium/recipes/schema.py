@@ -103,12 +103,15 @@ class EncoderSpec(_Spec):
     towers: Literal[1, 2] = 1
     second: str | None = None  # the model of tower II (default: that of tower I)
     freeze: Literal["nothing", "embeddings"] = "nothing"
+    freeze_layers: int = Field(0, ge=0)  # how many of the lowest layers do not learn
     adapter_rank: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _adapters_leave_embeddings(self) -> Self:
         if self.adapter_rank is not None and self.freeze != "embeddings":
             raise ValueError("adapter_rank needs freeze: embeddings")
+        if self.freeze_layers and self.freeze != "embeddings":
+            raise ValueError("freeze_layers needs freeze: embeddings")
         if self.adapter_rank is not None and self.layers is not None:
             raise ValueError("an adapter belongs to a model with all its layers: leave one out")
         if self.second is not None and self.towers == 1:
@@ -192,6 +195,7 @@ class DataSpec(_Spec):
     published: int | None = Field(None, ge=1)  # how many examples the paper trained on
     subset: Literal["fixed", "by-seed"] = "fixed"  # which examples a limit keeps
     folds: FoldSpec | None = None
+    reword: Number = Field(0.0, ge=0, le=1)  # share of conditions in their other form
 
     @model_validator(mode="after")
     def _labels_where_graded(self) -> Self:
@@ -204,6 +208,8 @@ class DataSpec(_Spec):
             raise ValueError("subset: by-seed is for texts and triplets")
         if self.folds is not None and self.kind != "conditional":
             raise ValueError("folds are for conditional data")
+        if self.reword and self.kind != "conditional":
+            raise ValueError("reword is for conditional data")
         if self.kind == "conditional" and self.labels is not None and self.labels.names:
             raise ValueError("conditional data have grades: give labels low and high")
         return self
@@ -430,11 +436,16 @@ class MomentumSpec(_Spec):
 
 
 class TeacherSpec(_Spec):
-    """Models whose embeddings a student learns: their sum, or JTCSE-UC's weighted one."""
+    """Models whose embeddings a student learns: their sum, or JTCSE-UC's weighted one.
+
+    For conditional data, models whose scores it learns beside the labels: their mean.
+    """
 
     models: tuple[str, ...] = Field(min_length=1)
     weight: Number | None = Field(None, gt=0, lt=1)  # of the last model
     pooling: Pooling | None = None  # None: each model's own
+    share: Number | None = Field(None, ge=0, le=1)  # of its score in a labelled triple's target
+    unlabelled: int = Field(0, ge=0)  # triples per sentence pair that it alone grades
 
     @model_validator(mode="after")
     def _weight_has_company(self) -> Self:
@@ -524,7 +535,9 @@ class StageSpec(_Spec):
         taught = [kind for kind, objective in declared.items() if objective.needs_teacher]
         if taught and self.teacher is None:
             raise ValueError(f"{taught[0]} needs a teacher")
-        if not taught and self.teacher is not None:
+        if self.teacher is not None and self.head is not None:
+            self._grader_fits(self.teacher)
+        elif not taught and self.teacher is not None:
             able = " or ".join(kind for kind, known in OBJECTIVES.items() if known.needs_teacher)
             raise ValueError(f"a teacher is there for the objective {able}")
         if self.teacher is None and self.projection in ("linear", "dense"):
@@ -534,6 +547,13 @@ class StageSpec(_Spec):
                 continue
             if not self.head.example().compares_vectors:
                 raise ValueError(f"{kind} compares vectors, and {self.head.kind} has none")
+
+    @staticmethod
+    def _grader_fits(teacher: TeacherSpec) -> None:
+        if teacher.weight is not None or teacher.pooling is not None:
+            raise ValueError("weight and pooling are for a teacher of embeddings")
+        if teacher.share is None:
+            raise ValueError("a teacher of conditional data needs its share of the target")
 
     def _objectives_fit_each_other(self) -> None:
         declared = {objective.kind: objective.declares for objective in self.objectives}

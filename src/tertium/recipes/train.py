@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -44,13 +44,15 @@ from tertium.recipes.files import (
     leads,
     read_recipe,
 )
-from tertium.recipes.schema import Recipe, StageSpec
+from tertium.recipes.schema import Recipe, StageSpec, TeacherSpec
 from tertium.recipes.selection import build_selection, resolve_selection, triple_selection
 from tertium.recipes.suites import evaluate
+from tertium.recipes.teaching import taught_triples
 from tertium.recipes.triples import TripleData, load_triples
 from tertium.records.lock import lock
 from tertium.records.manifest import TrainingData
 from tertium.training import train_stage
+from tertium.training.examples import TripleExamples
 from tertium.training.health import Measurement
 from tertium.training.module import ConditionalModule
 
@@ -329,6 +331,16 @@ def _run_stage(
     examples = material.examples
     if material.teacher is not None:
         examples = taught(examples, material.teacher, stage.folder, progress=progress)
+    elif isinstance(material, TripleData) and material.grader is not None:
+        examples = taught_triples(
+            cast(TripleExamples, examples),
+            material.grader,
+            cast(TeacherSpec, stage.spec.teacher),
+            stage.encoder,
+            stage.folder,
+            precision=stage.spec.train.precision,
+            progress=progress,
+        )
     log = train_stage(
         module,
         examples,

@@ -3,7 +3,7 @@
 import hashlib
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tertium.data import benchmarks
@@ -12,9 +12,11 @@ from tertium.data.overlap import PairKey, pair_key
 from tertium.data.readers import iter_rows
 from tertium.data.rows import ConditionalPair, GradedTriple
 from tertium.errors import TertiumError
+from tertium.models.base import TripleScorer
 from tertium.recipes.data import OWN_TERMS, Amount, StageData, check_variety, moved, seen_in
 from tertium.recipes.schema import FoldSpec, SelectSpec, SourceSpec, StageSpec
-from tertium.training.examples import TripleExamples
+from tertium.recipes.teaching import grader_of
+from tertium.training.examples import Rewording, TripleExamples
 from tertium.types import TextTriple
 
 __all__ = ["LabelledTriple", "TripleData", "fold_of", "load_triples"]
@@ -39,9 +41,11 @@ class TripleData(StageData):
 
     Attributes:
         choosing: triples that choose the checkpoint; empty where nothing does.
+        grader: a model whose scores are learned beside the labels.
     """
 
     choosing: tuple[LabelledTriple, ...] = ()
+    grader: TripleScorer | None = None
 
 
 def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
@@ -62,13 +66,20 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
     trained, held_out = _split(found, spec.folds)
     check_variety([row.label for row in trained])
     together = any(objective.declares.needs_groups for objective in stage.objectives)
+    examples = _examples(trained, labels, together=together)
+    if spec.reword:
+        examples = replace(examples, rewording=Rewording(spec.reword, stage.train.seed))
+    grader, seen = grader_of(stage.teacher, labels), seen_in(spec)
+    if grader is not None:
+        seen = (*seen, *grader.training_data)  # what the teacher knows, the student learns
     return TripleData(
-        examples=_examples(trained, labels, together=together),
+        examples=examples,
         labels=labels,
         choosing=_choosing(stage.select, held_out, labels, folder),
-        seen=seen_in(spec),
+        seen=seen,
         licences=tuple(licences),
         amount=Amount.count(spec, counts, kept=len(found)),
+        grader=grader,
     )
 
 

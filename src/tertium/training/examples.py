@@ -18,8 +18,10 @@ __all__ = [
     "Collator",
     "EpochBatches",
     "Examples",
+    "Rewording",
     "TripleCollator",
     "TripleExamples",
+    "reword",
     "token_lengths",
 ]
 
@@ -47,6 +49,9 @@ class Examples(Dataset[Example]):
 
     def __getitem__(self, index: int) -> Example:
         return self.texts[index], None if self.labels is None else self.labels[index]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called at the start of an epoch; plain examples are the same in all."""
 
     @property
     def sides(self) -> int:
@@ -91,16 +96,60 @@ class TripleExamples(Examples):
         texts: two sentences and a condition each.
         labels: from 0 to 1.
         groups: rows of each example; one row each, or all conditions of the same sentences.
+        rewording: changes the form of some conditions, others in each epoch.
     """
 
     groups: tuple[tuple[int, ...], ...] = ()
+    rewording: "Rewording | None" = None
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def __getitem__(self, index: int) -> Group:  # type: ignore[override]
         labels = cast(Sequence[float], self.labels)
-        return [(cast(TextTriple, self.texts[at]), labels[at]) for at in self.groups[index]]
+        return [(self._triple(at), labels[at]) for at in self.groups[index]]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Other conditions are reworded from now on."""
+        if self.rewording is not None:
+            self.rewording.epoch = epoch
+
+    def _triple(self, row: int) -> TextTriple:
+        first, second, condition = cast(TextTriple, self.texts[row])
+        if self.rewording is not None and self.rewording.chosen(row):
+            condition = reword(condition)
+        return first, second, condition
+
+
+@dataclass
+class Rewording:
+    """Which conditions of an epoch take their other form: decided by seed, epoch and row only.
+
+    Attributes:
+        share: of the rows.
+        seed: of the run.
+        epoch: the current one.
+    """
+
+    share: float
+    seed: int
+    epoch: int = 0
+
+    def chosen(self, row: int) -> bool:
+        """Whether the condition of this row is reworded in this epoch."""
+        return bool(np.random.default_rng((self.seed, self.epoch, row)).random() < self.share)
+
+
+def reword(condition: str) -> str:
+    """A condition in the other of its two usual forms, a phrase or a sentence.
+
+    >>> reword("The type of food."), reword("type of food")
+    ('type of food', 'The type of food.')
+    """
+    given = condition.strip()
+    phrase = given[4:] if given.lower().startswith("the ") else given
+    sentence = f"The {phrase.rstrip('.')}."
+    return phrase.rstrip(".") if given.lower() == sentence.lower() else sentence
 
 
 class TripleCollator:

@@ -32,6 +32,7 @@ __all__ = [
     "Schedule",
     "StageTrainer",
     "last_checkpoint",
+    "layer_of",
     "parameter_groups",
     "parameter_settings",
     "train_stage",
@@ -186,7 +187,8 @@ class StageTrainer(Trainer):
         """Measure with the selection, stop on collapse."""
         if self.select is None:
             return {}
-        found = self.select()
+        with self.compute_loss_context_manager():  # in the precision of the training
+            found = self.select()
         metrics = {f"eval_{n}": value for n, value in asdict(found).items() if value is not None}
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(
@@ -228,6 +230,7 @@ class _Resumed(TrainerCallback):
     ) -> None:
         """The epoch does not reach batches that are both sharded and skipped."""
         self._trainer.batches.set_epoch(int(state.epoch or 0))
+        self._trainer.examples.set_epoch(int(state.epoch or 0))
 
 
 class _Bar(TrainerCallback):
@@ -318,6 +321,12 @@ def _at_least_one_evaluation(schedule: Schedule, count: int) -> Schedule:
     return replace(schedule, evaluate_every=max(min(schedule.evaluate_every, steps), 1))
 
 
+def layer_of(name: str) -> int | None:
+    """The encoder layer that a parameter belongs to, counted from 0; None outside the layers."""
+    found = _LAYER.search(name)
+    return int(found.group(1)) if found else None
+
+
 def parameter_settings(
     name: str, *, learning_rate: float, weight_decay: float, layer_decay: float, depth: int
 ) -> tuple[float, float]:
@@ -327,8 +336,8 @@ def parameter_settings(
     rate; each lower layer takes ``layer_decay`` times the rate of the one above. Biases and
     LayerNorm are never decayed.
     """
-    layer = _LAYER.search(name)
-    below = depth - 1 - int(layer.group(1)) if layer else 0
+    layer = layer_of(name)
+    below = depth - 1 - layer if layer is not None else 0
     return learning_rate * layer_decay**below, 0.0 if _NO_DECAY.search(name) else weight_decay
 
 
