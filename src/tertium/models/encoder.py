@@ -2,9 +2,9 @@
 
 import contextlib
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast, overload
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.functional.pooling import LAYER_MIXES
 from tertium.models.attention import attention_maps, capture_attention
-from tertium.models.base import Embedder, EncodeOptions, Part, digest
+from tertium.models.base import digest
 from tertium.models.bfloat16 import check_bfloat16
 from tertium.models.checkpoints import (
     check_layout,
@@ -34,18 +34,10 @@ from tertium.models.fingerprint import (
     weights_digest,
 )
 from tertium.models.pooling import infer_pooling, pooling_modules
-from tertium.models.tokens import (
-    TokenizationStats,
-    beginning,
-    check_texts,
-    chunks,
-    lean_batches,
-    padded,
-    token_budget_batches,
-    valid_text,
-)
+from tertium.models.text_encoder import TextEncoder
+from tertium.models.tokenizer import Tokenizer
+from tertium.models.tokens import TokenizationStats, check_texts, token_budget_batches
 from tertium.models.twin import TwinModel
-from tertium.progress import bar
 from tertium.records.manifest import (
     FILE_NAME,
     Manifest,
@@ -59,15 +51,8 @@ __all__ = ["Encoder", "evaluating"]
 
 Matrix = NDArray[np.float32]
 
-# Tokens per batch by device type, padding included. On a processor small batches stay in its
-# caches (benchmarks/encode.py); an accelerator wants to be filled.
-_TOKEN_BUDGETS = {"cpu": 1024}
-_ACCELERATOR_BUDGET = 32_768
-_WINDOW = 8192
-_CHARACTERS = 32  # read at first for each token that the model reads; words are shorter
 
-
-class Encoder(Part, Embedder):
+class Encoder(TextEncoder):
     """Texts to vectors, and pairs of texts to cosines.
 
     Attributes:
@@ -79,10 +64,6 @@ class Encoder(Part, Embedder):
         >>> encoder.encode(["A cat sleeps.", "A dog barks."]).shape
         (2, 384)
     """
-
-    name: str = ""
-    pooling: Pooling | None = None
-    training_data: tuple[TrainingData, ...] = ()
 
     def __init__(
         self,
@@ -283,6 +264,11 @@ class Encoder(Part, Embedder):
         return torch.device(self.model.device)
 
     @property
+    def device_kind(self) -> str:  # type: ignore[override]
+        """``cpu``, ``cuda`` and so on."""
+        return self.device.type
+
+    @property
     def dimension(self) -> int:
         """Width of an embedding."""
         return int(self.model.get_embedding_dimension() or 0)
@@ -298,117 +284,9 @@ class Encoder(Part, Embedder):
         return int(self.model.max_seq_length or self.tokenizer.model_max_length)
 
     @property
-    def max_characters(self) -> int:
-        """How much of a text is worth reading: far more than ``max_length`` tokens of any prose."""
-        return max(_CHARACTERS * self.max_length - len(self.prompt), 1)
-
-    @overload  # type: ignore[override]
-    def encode(
-        self,
-        texts: str | Sequence[str],
-        *,
-        output: Literal["numpy"] = "numpy",
-        **options: Unpack[EncodeOptions],
-    ) -> Matrix: ...
-    @overload
-    def encode(
-        self,
-        texts: str | Sequence[str],
-        *,
-        output: Literal["torch"],
-        **options: Unpack[EncodeOptions],
-    ) -> Tensor: ...
-    @overload
-    def encode(
-        self,
-        texts: str | Sequence[str],
-        *,
-        convert_to_tensor: Literal[True],
-        **options: Unpack[EncodeOptions],
-    ) -> Tensor: ...
-
-    def encode(
-        self,
-        texts: str | Sequence[str],
-        *,
-        normalize: bool = False,
-        output: Literal["numpy", "torch"] = "numpy",
-        prompt: str | None = None,
-        token_budget: int | None = None,
-        progress: bool | None = None,
-        truncation: TokenizationStats | None = None,
-        batch_size: int | None = None,
-        normalize_embeddings: bool = False,
-        show_progress_bar: bool | None = None,
-        convert_to_tensor: bool = False,
-        convert_to_numpy: bool = True,
-    ) -> Matrix | Tensor:
-        """Encode texts into one row each, in input order.
-
-        Each distinct text is encoded once. Batches are cut by a token budget after sorting by
-        token length, so hardly any padding is computed. Texts beyond ``max_length`` tokens are cut,
-        which one ``TruncationWarning`` per call reports; empty and blank texts are encoded as the
-        model's special tokens only; characters that are no valid text (lone surrogates) become
-        U+FFFD.
-
-        Args:
-            texts: a sequence of strings; a single string gives a single vector.
-            normalize: scale every vector to length 1.
-            output: ``"numpy"`` or ``"torch"`` (on the model's device).
-            prompt: put before every text (default: the prompt saved with the model, if any).
-            token_budget: tokens per batch, padding included (default: by device).
-            progress: False for no progress on standard error.
-            truncation: count cut texts here instead of warning, for a report over several calls.
-            batch_size: texts per batch at most (default: as many as the token budget allows).
-            normalize_embeddings: ``normalize``, as sentence-transformers spells it.
-            show_progress_bar: ``progress``, likewise.
-            convert_to_tensor: ``output="torch"``, likewise.
-            convert_to_numpy: taken and not needed: rows are numpy unless asked otherwise.
-        """
-        counted = TokenizationStats() if truncation is None else truncation
-        single = isinstance(texts, str)
-        rows = self._encode(
-            [texts] if isinstance(texts, str) else check_texts(texts),
-            normalize=normalize or normalize_embeddings,
-            prompt=self.prompt if prompt is None else prompt,
-            budget=self._default_budget() if token_budget is None else token_budget,
-            batch_size=batch_size,
-            progress=show_progress_bar if progress is None else progress,
-            truncation=counted,
-        )
-        if truncation is None:
-            counted.report()
-        result = rows[0] if single else rows
-        return result if output == "torch" or convert_to_tensor else result.cpu().numpy()
-
-    def encode_stream(
-        self, texts: Iterable[str], *, window: int = _WINDOW, **options: Unpack[EncodeOptions]
-    ) -> Iterator[Matrix]:
-        """Yield one vector per text, in order, holding only ``window`` texts in memory.
-
-        Takes the options of :meth:`encode` (except ``output``). Repeated texts are encoded once
-        within a window.
-        """
-        start = 0
-        counted = options.setdefault("truncation", TokenizationStats()) or TokenizationStats()
-        for chunk in chunks(texts, window):
-            yield from self.encode(check_texts(chunk, start=start), **options)
-            start += len(chunk)
-        counted.report()
-
-    def tokenize(self, texts: Sequence[str], *, truncation: TokenizationStats) -> list[list[int]]:
-        """Token ids of each text as :meth:`encode` reads it, for :meth:`encode_ids`."""
-        return self._tokenize([self.prompt + text for text in check_texts(texts)], truncation)
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens of each text :meth:`encode` reads."""
-        return [len(row) for row in self.tokenize(texts, truncation=TokenizationStats())]
-
-    @torch.inference_mode()
-    def encode_ids(self, ids: Sequence[list[int]], *, token_budget: int | None = None) -> Matrix:
-        """What :meth:`encode` makes of texts that :meth:`tokenize` has read."""
-        budget = self._default_budget() if token_budget is None else token_budget
-        return self._rows(ids, prompt=self.prompt, budget=budget, progress=False).cpu().numpy()
+    def text_tokenizer(self) -> Tokenizer:
+        """What turns texts into token ids."""
+        return TransformersTokenizer(self.tokenizer)
 
     def features(
         self, texts: Sequence[str], *, truncation: TokenizationStats | None = None
@@ -423,7 +301,7 @@ class Encoder(Part, Embedder):
         ids = self._tokenize(check_texts(texts), counted)
         if truncation is None:
             counted.report()
-        return self._padded(ids, range(len(ids)))
+        return self._padded(ids)
 
     def forward(
         self, features: dict[str, Tensor], *, attention_layers: Sequence[int] = ()
@@ -473,113 +351,37 @@ class Encoder(Part, Embedder):
         with quiet():
             self.model.save(str(folder), create_model_card=False, safe_serialization=True)
 
-    @torch.inference_mode()
-    def _encode(
-        self,
-        texts: list[str],
-        *,
-        normalize: bool,
-        prompt: str,
-        budget: int,
-        batch_size: int | None,
-        progress: bool | None,
-        truncation: TokenizationStats,
-    ) -> Tensor:
-        places: dict[str, int] = {}
-        rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
-        ids = self._tokenize([prompt + text for text in places], truncation)
-        result = self._rows(
-            ids, prompt=prompt, budget=budget, batch_size=batch_size, progress=progress
-        )
-        if normalize:
-            result = torch.nn.functional.normalize(result, dim=1)
-        return result if len(places) == len(texts) else result[torch.from_numpy(rows)]
+    def _padded(self, texts: Sequence[list[int]]) -> dict[str, Tensor]:
+        """Ids and masks of texts as the backbone takes them."""
+        return self._features(*self._batch(texts, range(len(texts))))
 
-    def _rows(
-        self,
-        ids: Sequence[list[int]],
-        *,
-        prompt: str,
-        budget: int,
-        batch_size: int | None = None,
-        progress: bool | None,
-    ) -> Tensor:
-        """One embedding for each list of ids."""
-        lengths = np.fromiter(map(len, ids), int, len(ids))
-        result = torch.empty(len(ids), self.dimension, device=self.device)
-        extra = self.prompt_features(prompt)
-        batches = lean_batches(lengths, budget=budget, most=batch_size)
-        with (
-            evaluating(self.model) if self.engine is None else contextlib.nullcontext(),
-            bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,
-        ):
-            for batch in batches:
-                out = self._embed({**self._padded(ids, batch), **extra})
-                result[torch.from_numpy(batch)] = out.to(result.dtype)
-                shown.update(len(batch))
-        return result
-
-    def _tokenize(self, texts: list[str], truncation: TokenizationStats) -> list[list[int]]:
-        """Token ids without padding; texts that are too long are cut, and counted."""
-        if not texts:
-            return []
-        limit = self.max_length
-        read = [beginning(valid_text(text), _CHARACTERS * limit) for text in texts]
-        ids = self._ids(read)
-        for index, text in enumerate(texts):
-            if len(read[index]) < len(text) and len(ids[index]) <= limit:
-                read[index] = valid_text(text)
-                (ids[index],) = self._ids([read[index]])
-        long = [index for index, row in enumerate(ids) if len(row) > limit]
-        if long:
-            cut = self.tokenizer(
-                [read[index] for index in long], truncation=True, max_length=limit
-            )["input_ids"]
-            for index, row in zip(long, cut, strict=True):
-                ids[index] = row
-        truncation.add(
-            cut=len(long), texts=len(texts), limit=limit, unknown=self._count_unknown(ids)
-        )
-        return ids
-
-    def _ids(self, texts: list[str]) -> list[list[int]]:
-        found = self.tokenizer(texts, verbose=False, return_attention_mask=False)
-        return cast(list[list[int]], found["input_ids"])
-
-    def _count_unknown(self, ids: list[list[int]]) -> int:
-        """Texts whose tokens, apart from those that frame them, are all the unknown one."""
-        unknown = self.tokenizer.unk_token_id
-        frame = self.tokenizer.num_special_tokens_to_add()
-        if unknown is None:
-            return 0
-        return sum(1 for row in ids if 0 < row.count(unknown) >= len(row) - frame)
-
-    def _padded(self, texts: Sequence[list[int]], batch: Iterable[int]) -> dict[str, Tensor]:
-        rows = [texts[index] for index in batch]
-        if not rows:
-            raise TertiumError("a batch needs at least one text.")
-        tokenizer = self.tokenizer
-        if tokenizer.pad_token_id is None:
-            raise TertiumError(f"{self.name}: the tokenizer has no padding token.")
-        left = tokenizer.padding_side == "left"
-        ids, real = map(torch.from_numpy, padded(rows, padding=tokenizer.pad_token_id, left=left))
-        features = {"input_ids": ids, "attention_mask": real.long()}
-        if "token_type_ids" in tokenizer.model_input_names:
-            features["token_type_ids"] = torch.zeros_like(ids)
+    def _features(self, ids: NDArray[Any], mask: NDArray[Any]) -> dict[str, Tensor]:
+        features = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(features["input_ids"])
         device = self.device
         return {key: value.to(device) for key, value in features.items()}
 
-    def _embed(self, features: dict[str, Any]) -> Tensor:
-        """Embeddings of a batch, from the engine or, without one, from torch."""
-        if self.engine is None:
-            return self._forward(features)["sentence_embedding"]
-        if "prompt_length" in features:
-            raise TertiumError(
-                f"{self.name} leaves its prompt out of the pooling, which the engine "
-                f"{self.engine.name} cannot: use torch."
-            )
-        inputs = {key: features[key].numpy() for key in ("input_ids", "attention_mask")}
-        return torch.from_numpy(self.engine.run(inputs))
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        if self.engine is not None:
+            yield
+            return
+        with torch.inference_mode(), evaluating(self.model):
+            yield
+
+    def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
+        """Vectors of a padded batch, from the engine or, without one, from torch."""
+        if self.engine is not None:
+            return self._run_engine(ids, mask, prompt_length)
+        features: dict[str, Any] = self._features(ids, mask)
+        if prompt_length:
+            features["prompt_length"] = prompt_length
+        return self._forward(features)["sentence_embedding"].float().cpu().numpy()
+
+    def _tensor(self, rows: Matrix) -> Tensor:
+        """Rows as a tensor on the model's device."""
+        return torch.from_numpy(rows).to(self.device)
 
     def _forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         self._select_hidden_states()
@@ -590,22 +392,57 @@ class Encoder(Part, Embedder):
         """A backbone shared by several poolings shows all its layers only to those that mix."""
         self.backbone.config.output_hidden_states = self.pooling in LAYER_MIXES
 
-    def _default_budget(self) -> int:
-        if self.token_budget is not None:
-            return self.token_budget
-        return _TOKEN_BUDGETS.get(self.device.type, _ACCELERATOR_BUDGET)
-
     @property
     def prompt(self) -> str:
         """What is put before every text, as the model was saved with."""
         return self.model.prompts.get(self.model.default_prompt_name or "") or ""
 
+    @property
+    def pools_prompt(self) -> bool:
+        """Whether the prompt's tokens count in the pooling."""
+        return bool(getattr(self.model[1], "include_prompt", True))
+
     def prompt_features(self, prompt: str) -> dict[str, Any]:
         """Models that leave the prompt out of the pooling need to know its length."""
-        if not prompt or getattr(self.model[1], "include_prompt", True):
-            return {}
-        ids = self.tokenizer(prompt)["input_ids"]
-        return {"prompt_length": len(ids) - (ids[-1] in self.tokenizer.all_special_ids)}
+        length = 0 if self.pools_prompt else self._prompt_length(prompt)
+        return {"prompt_length": length} if length else {}
+
+
+class TransformersTokenizer(Tokenizer):
+    """A tokenizer of transformers."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self.pad_id = tokenizer.pad_token_id
+        self.unknown_id = tokenizer.unk_token_id
+        self.first_id = _first(tokenizer.cls_token_id, tokenizer.bos_token_id)
+        self.separator_id = _first(tokenizer.sep_token_id, tokenizer.eos_token_id)
+        self.pads_left = tokenizer.padding_side == "left"
+
+    @property
+    def frame(self) -> int:  # type: ignore[override]
+        """Special tokens around a text."""
+        return int(self._tokenizer.num_special_tokens_to_add())
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, special tokens included."""
+        return self._ids(texts)
+
+    def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
+        """The same, cut to ``limit`` tokens inside the special ones."""
+        return self._ids(texts, truncation=True, max_length=limit)
+
+    def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids without special tokens; one that is written in a text is text."""
+        return self._ids(texts, add_special_tokens=False, split_special_tokens=True)
+
+    def _ids(self, texts: Sequence[str], **options: Any) -> list[list[int]]:
+        found = self._tokenizer(list(texts), verbose=False, return_attention_mask=False, **options)
+        return cast(list[list[int]], found["input_ids"])
+
+
+def _first(*ids: int | None) -> int | None:
+    return next((each for each in ids if each is not None), None)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,149 @@
+"""Texts to token ids: what an encoder needs of a tokenizer, from its file or from transformers."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tertium.errors import TertiumError
+
+__all__ = ["FileTokenizer", "NotLightError", "Tokenizer", "read_json"]
+
+FILE = "tokenizer.json"
+_CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
+_NO_LIMIT = 10**30  # what transformers writes for a tokenizer without one
+
+
+class NotLightError(TertiumError):
+    """A model that only torch can read or run."""
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The entries of a JSON file; none where there is no file."""
+    if not file.exists():
+        return {}
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise TertiumError(f"{file} is not a JSON object. Copy it again from where it comes from.")
+    return content
+
+
+class Tokenizer(ABC):
+    """Texts to token ids.
+
+    Attributes:
+        pad_id: fills up short rows; None where there is no such token, as for all others.
+        unknown_id: stands for what the vocabulary does not know.
+        first_id: begins a sequence.
+        separator_id: ends a sequence, or a part of it.
+        pads_left: whether rows are filled up on the left.
+        frame: special tokens around a text.
+    """
+
+    pad_id: int | None
+    unknown_id: int | None
+    first_id: int | None
+    separator_id: int | None
+    pads_left: bool
+    frame: int
+
+    @abstractmethod
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, special tokens included."""
+
+    @abstractmethod
+    def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
+        """The same, cut to ``limit`` tokens inside the special ones."""
+
+    @abstractmethod
+    def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids without special tokens; one that is written in a text is text."""
+
+
+class FileTokenizer(Tokenizer):
+    """The tokenizer in a folder's ``tokenizer.json``, read without transformers.
+
+    Args:
+        folder: where the file is.
+
+    Raises:
+        NotLightError: there is none, or transformers would change it after reading.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / FILE
+        if not self.file.is_file():
+            raise NotLightError(f"{folder} has no {FILE}")
+        self._config = {**read_json(folder / _SPECIAL), **read_json(folder / _CONFIG)}
+        if "auto_map" in self._config:
+            raise NotLightError(f"{folder} has a tokenizer with code of its own")
+        normalizer = self._backend.normalizer
+        lowers = getattr(normalizer, "lowercase", None)
+        if lowers is not None and lowers != self._config.get("do_lower_case", lowers):
+            raise NotLightError(f"{folder} has a tokenizer whose files disagree about lower case")
+        self.pad_id = self._special("pad_token")
+        self.unknown_id = self._special("unk_token")
+        self.first_id = self._special("cls_token", "bos_token")
+        self.separator_id = self._special("sep_token", "eos_token")
+        self.pads_left = self._config.get("padding_side") == "left"
+        self.frame = int(self._backend.num_special_tokens_to_add(False))
+
+    @property
+    def max_length(self) -> int | None:
+        """How many tokens the model reads, if the files say so."""
+        limit = self._config.get("model_max_length")
+        return int(limit) if limit is not None and limit < _NO_LIMIT else None
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, special tokens included."""
+        return [each.ids for each in self._backend.encode_batch_fast(list(texts))]
+
+    def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
+        """The same, cut to ``limit`` tokens inside the special ones."""
+        cut = []
+        for text in texts:
+            encoding = self._backend.encode(text, add_special_tokens=False)
+            encoding.truncate(max(limit - self.frame, 0))
+            cut.append(self._backend.post_process(encoding).ids)
+        return cut
+
+    def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids without special tokens; one that is written in a text is text."""
+        found = self._plain.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [each.ids for each in found]
+
+    @cached_property
+    def _backend(self) -> Any:
+        from tokenizers import Tokenizer as Backend
+
+        try:
+            backend = Backend.from_file(str(self.file))
+        except Exception as error:  # the only kind that it raises
+            raise NotLightError(f"{self.file} cannot be read ({error})") from error
+        backend.no_padding()
+        backend.no_truncation()
+        return backend
+
+    @cached_property
+    def _plain(self) -> Any:
+        from tokenizers import Tokenizer as Backend
+
+        backend = Backend.from_str(self._backend.to_str())
+        backend.encode_special_tokens = True
+        return backend
+
+    def _special(self, *names: str) -> int | None:
+        """The id of the first of these tokens that the files name."""
+        for name in names:
+            token = self._config.get(name)
+            content = token.get("content") if isinstance(token, Mapping) else token
+            if isinstance(content, str):
+                found = self._backend.token_to_id(content)
+                if found is not None:
+                    return int(found)
+        return None
