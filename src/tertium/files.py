@@ -28,6 +28,7 @@ __all__ = [
     "check_outputs",
     "existing_file",
     "new_matrix",
+    "remembered_digest",
     "remembered_sha256",
     "report_full_disk",
     "sha256",
@@ -226,26 +227,36 @@ def sha256(path: Path) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """Hex digest of a file that seldom changes, such as the weights of a model.
+    """Hex digest of a file that seldom changes, such as the weights of a model."""
+    return remembered_digest(path, sha256, what="sha256")
+
+
+def remembered_digest(path: Path, compute: Callable[[Path], str], *, what: str) -> str:
+    """What ``compute`` makes of a file that seldom changes.
 
     That of a large file is kept in the cache folder, and believed while size, time and inode of the
     file stay the same. A record that is damaged, or cannot be written, costs a reading of the file.
+
+    Args:
+        path: the file.
+        compute: gives a sha256 in hex digits.
+        what: tells digests of one file from each other.
     """
     mark = _mark(path)
     if mark[0] < _LARGE:
-        return sha256(path)
+        return compute(path)
     place = str(path.resolve())
-    name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    record = cache_folder() / "hashes" / f"{name}.json"
+    key = f"{what} {place}".encode("utf-8", "surrogateescape")
+    record = cache_folder() / "hashes" / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         known = json.loads(record.read_text())
-        if (known["path"], known["mark"]) == (place, mark) and len(known["sha256"]) == _DIGITS:
-            return str(known["sha256"])
-    digest = sha256(path)
+        if (known["path"], known["mark"]) == (place, mark) and len(known[what]) == _DIGITS:
+            return str(known[what])
+    digest = compute(path)
     # A file that was written just now could change once more within the same tick of its time.
     if _mark(path) == mark and abs(time.time() - mark[1] / 1e9) > _SETTLED:
         with contextlib.suppress(OSError), atomic_path(record) as temporary:
-            temporary.write_text(json.dumps({"path": place, "mark": mark, "sha256": digest}))
+            temporary.write_text(json.dumps({"path": place, "mark": mark, what: digest}))
     return digest
 
 

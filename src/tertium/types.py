@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "LAYER_MIXES",
     "Aggregation",
     "Branch",
     "Crossing",
@@ -54,6 +55,14 @@ class Pooling(StrEnum):
     MEAN_EMBEDDING_LAST = "mean_embedding_last"  # mean of the embedding output and the last layer
     MEAN_TOP2 = "mean_top2"  # mean of the last two layers
     POOLER = "pooler"  # the checkpoint's own pretrained pooler
+
+
+# Poolings that average several hidden states: indices into (embedding output, layer 1, …, layer L).
+LAYER_MIXES: dict[Pooling, tuple[int, int]] = {
+    Pooling.MEAN_FIRST_LAST: (1, -1),
+    Pooling.MEAN_EMBEDDING_LAST: (0, -1),
+    Pooling.MEAN_TOP2: (-2, -1),
+}
 
 
 class Kind(StrEnum):

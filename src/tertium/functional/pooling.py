@@ -5,16 +5,9 @@ from collections.abc import Sequence
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tertium.types import Pooling
+from tertium.types import LAYER_MIXES, Pooling
 
-__all__ = ["LAYER_MIXES", "masked_mean", "pool"]
-
-# Poolings that average several hidden states: indices into (embedding output, layer 1, …, layer L).
-LAYER_MIXES: dict[Pooling, tuple[int, int]] = {
-    Pooling.MEAN_FIRST_LAST: (1, -1),
-    Pooling.MEAN_EMBEDDING_LAST: (0, -1),
-    Pooling.MEAN_TOP2: (-2, -1),
-}
+__all__ = ["masked_mean", "pool"]
 
 
 def masked_mean(tokens: Float[Tensor, "n t d"], mask: Int[Tensor, "n t"]) -> Float[Tensor, "n d"]:

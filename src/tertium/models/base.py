@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tertium.explain import Explanation
     from tertium.models.encoder import Encoder
+    from tertium.models.text_encoder import TextEncoder
     from tertium.records.manifest import TrainingData
 
 __all__ = [
@@ -108,16 +109,21 @@ class Model(ABC):
         return tuple(dict.fromkeys(d for each in self.members for d in each.model.training_data))
 
     @property
+    def readers(self) -> tuple[TextEncoder, ...]:
+        """All encoders inside, whatever runs them: they know how texts are read."""
+        return tuple(reader for member in self.members for reader in member.model.readers)
+
+    @property
     def encoders(self) -> tuple[Encoder, ...]:
-        """All encoders inside."""
+        """All encoders inside as torch runs them, loaded now where something else did so far."""
         return tuple(member.encoder for member in self.members)
 
     @property
     def encoder(self) -> Encoder:
-        """The only encoder inside; what trains a model or looks into one cannot take several."""
-        encoders = self.encoders
+        """The only encoder inside, as torch runs it: for what trains a model or looks into it."""
+        encoders = self.readers
         if len(encoders) == 1:
-            return encoders[0]
+            return encoders[0].encoder
         if not encoders:
             raise TertiumError(f"{self.name} is not made of encoders: there is none to look into.")
         what, remedy = "ensemble", f", or make one of them: tertium distil {self.name} "

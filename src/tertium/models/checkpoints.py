@@ -1,22 +1,22 @@
 """Checkpoints on disk: weights read as tensors, folders checked, and the pooling of each."""
 
+from __future__ import annotations
+
 import contextlib
-import json
 import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Size, Tensor
-from transformers import AutoConfig, AutoModel
-from transformers.utils import logging
 
 from tertium.errors import TertiumError, TertiumWarning
+from tertium.models.tokenizer import read_json
 from tertium.types import Pooling
+
+if TYPE_CHECKING:
+    from torch import Size, Tensor
 
 __all__ = [
     "MLP",
@@ -39,6 +39,8 @@ __all__ = [
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence transformers' progress bars and warnings inside the block, then restore both."""
+    from transformers.utils import logging
+
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
@@ -79,6 +81,8 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name, mapped from it."""
+    from safetensors.torch import load_file
+
     try:
         return dict(load_file(file))
     except (OSError, SafetensorError) as error:
@@ -86,6 +90,8 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
 
 
 def _read_pickled(file: Path) -> dict[str, Tensor]:
+    import torch
+
     refusal = (
         f"{file} is not a plain state dict, and tertium runs no code to read it. If the file is "
         "whole (no Git LFS pointer, no broken copy) and you trust it, load it with the library "
@@ -100,7 +106,7 @@ def _read_pickled(file: Path) -> dict[str, Tensor]:
         raise
     except Exception as error:  # of many kinds, by where the bytes cease to make sense
         raise TertiumError(refusal) from error
-    if not isinstance(found, dict) or not all(isinstance(t, Tensor) for t in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(t, torch.Tensor) for t in found.values()):
         raise TertiumError(refusal)
     return dict(found)
 
@@ -184,7 +190,7 @@ def check_purpose(folder: Path) -> None:
     sentence-transformers would take a cross-encoder's backbone for one, and its cosines mean
     nothing.
     """
-    saved_as = _fields(folder / "config_sentence_transformers.json").get("model_type", _ENCODER)
+    saved_as = read_json(folder / "config_sentence_transformers.json").get("model_type", _ENCODER)
     if saved_as != _ENCODER:
         raise TertiumError(
             f"{folder} holds a {saved_as} of sentence-transformers, which tertium does not load: "
@@ -192,7 +198,7 @@ def check_purpose(folder: Path) -> None:
         )
     if (folder / "modules.json").exists():
         return
-    architectures = _fields(folder / "config.json").get("architectures") or ()
+    architectures = read_json(folder / "config.json").get("architectures") or ()
     classifier = next((str(name) for name in architectures if _CLASSIFIER in str(name)), None)
     if classifier is not None:
         raise TertiumError(
@@ -234,20 +240,7 @@ def check_layout(folder: Path) -> None:
 def _config(file: Path) -> dict[str, Any]:
     if not file.exists():
         raise TertiumError(f"{file} is missing. Copy it from where the weights come from.")
-    return _fields(file)
-
-
-def _fields(file: Path) -> dict[str, Any]:
-    """The entries of a JSON file; none where there is no file."""
-    if not file.exists():
-        return {}
-    try:
-        config = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
-        config = None
-    if not isinstance(config, dict):
-        raise TertiumError(f"{file} is not a JSON object. Copy it again from where it comes from.")
-    return config
+    return read_json(file)
 
 
 def _shapes(folder: Path) -> dict[str, Size]:
@@ -260,6 +253,9 @@ def _shapes(folder: Path) -> dict[str, Size]:
 
 
 def _expected(folder: Path) -> dict[str, Size]:
+    import torch
+    from transformers import AutoConfig, AutoModel
+
     factory: Any = AutoModel
     with torch.device("meta"):
         model = factory.from_config(AutoConfig.from_pretrained(folder))
@@ -269,6 +265,8 @@ def _expected(folder: Path) -> dict[str, Size]:
 def _check_weights(
     file: Path, found: dict[str, Size], expected: dict[str, Size], prefix: str
 ) -> None:
+    from torch import Size
+
     needed = {name: shape for name, shape in expected.items() if not name.startswith("pooler.")}
     if not any(name.startswith(prefix) for name in found):
         prefix = ""

@@ -16,7 +16,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
-from tertium.functional.pooling import LAYER_MIXES
 from tertium.models.attention import attention_maps, capture_attention
 from tertium.models.base import digest
 from tertium.models.bfloat16 import check_bfloat16
@@ -28,11 +27,15 @@ from tertium.models.checkpoints import (
     read_options,
 )
 from tertium.models.fingerprint import (
-    backbone_config,
+    architecture,
+    is_read,
     module_config,
+    module_states,
+    numbers,
+    tensors_digest,
     tokenizer_content,
-    weights_digest,
 )
+from tertium.models.graphs import GraphSource, Module
 from tertium.models.pooling import infer_pooling, pooling_modules
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokenizer import Tokenizer
@@ -45,7 +48,7 @@ from tertium.records.manifest import (
     read_manifest,
     write_manifest,
 )
-from tertium.types import Encoded, Kind, Pooling, Tokens
+from tertium.types import LAYER_MIXES, Encoded, Kind, Pooling, Tokens
 
 __all__ = ["Encoder", "evaluating"]
 
@@ -229,19 +232,26 @@ class Encoder(TextEncoder):
     @property
     def graph_fingerprint(self) -> str:
         """The hash of all that its graph depends on: weights, configuration and pooling."""
-        description = {
-            "backbone": backbone_config(self.backbone.config.to_dict()),
-            "pooling": self.pooling,
-            "modules": [module_config(module) for module in list(self.model)[1:]],
-        }
-        return weights_digest(self.model, description)
+        weights = ((n, x) for n, x in sorted(numbers(self.backbone).items()) if is_read(n))
+        config, modules = self.backbone.config.to_dict(), self._modules
+        return digest([tensors_digest(weights), architecture(config), module_states(modules)])
+
+    def graph_source(self) -> GraphSource:
+        """What a graph of the encoder is built from."""
+        weights = {name: x.astype(np.float32) for name, x in numbers(self.backbone).items()}
+        return GraphSource(self.backbone.config.to_dict(), weights, self._modules)
+
+    @property
+    def _modules(self) -> list[Module]:
+        """What follows the backbone, as graphs know it."""
+        return [Module(*module_config(each), numbers(each)) for each in list(self.model)[1:]]
 
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
-        fast = getattr(self.tokenizer, "backend_tokenizer", None)
-        vocabulary = sorted(self.tokenizer.get_vocab().items())
-        read = [vocabulary, tokenizer_content(fast), self.max_length, self.prompt]
+        fast = tokenizer_content(getattr(self.tokenizer, "backend_tokenizer", None))
+        vocabulary = fast or sorted(self.tokenizer.get_vocab().items())
+        read = [vocabulary, self.max_length, self.prompt]
         return digest([self.graph_fingerprint, read])
 
     @property

@@ -257,12 +257,53 @@ BACKBONES: dict[str, Callable[[GraphBuilder, Config, Weights], Layers]] = {
 }
 
 
-def backbone(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
-    """The layers of a transformer."""
+_POST_NORM = {
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+}
+_FIRST_TOKENS = {**_POST_NORM, "pad_token_id": 1}
+# What decides about an architecture's results beside its weights, and what that is where the
+# configuration leaves it out.
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "bert": _POST_NORM,
+    "camembert": _FIRST_TOKENS,
+    "distilbert": {"activation": "gelu", "n_heads": 12, "n_layers": 6},
+    "mpnet": _POST_NORM,
+    "roberta": _FIRST_TOKENS,
+    "xlm-roberta": _FIRST_TOKENS,
+}
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """What a configuration says about the results of an architecture that has a graph."""
     kind = str(config.get("model_type"))
     if kind not in BACKBONES or config.get("position_embedding_type", "absolute") != "absolute":
         raise NoGraphError(f"The architecture {kind}")
-    return BACKBONES[kind](graph, config, weights)
+    if kind not in _SETTINGS:
+        towers = {tower: settings(config[tower]) for tower in ("first", "second")}
+        return {"model_type": kind, **towers}
+    chosen = {name: config.get(name, default) for name, default in _SETTINGS[kind].items()}
+    return {"model_type": kind, **chosen}
+
+
+def check_graph(config: Config, modules: "Sequence[Module]") -> None:
+    """Raise NoGraphError unless an encoder of this configuration and these modules has a graph."""
+    settings(config)
+    for module in modules:
+        if module.kind not in _MODULES:
+            raise NoGraphError(f"The module {module.kind}")
+        if module.kind == "Pooling" and pooling_mode(module.config) not in ("mean", "cls"):
+            raise NoGraphError(f"The pooling {pooling_mode(module.config)}")
+        if module.kind == "Dense" and _dense_activation(module) not in ("identity", *_ACTIVATIONS):
+            raise NoGraphError(f"The activation {_dense_activation(module)}")
+
+
+def backbone(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
+    """The layers of a transformer."""
+    chosen = settings(config)
+    return BACKBONES[chosen["model_type"]](graph, chosen, weights)
 
 
 def _embedded(graph: GraphBuilder, weights: Weights, positions: str) -> str:
@@ -365,9 +406,28 @@ class Module:
     weights: Weights
 
 
+@dataclass(frozen=True)
+class GraphSource:
+    """What the graph of an encoder is built from.
+
+    Attributes:
+        config: of the backbone.
+        weights: of the backbone, by name, in single precision.
+        modules: what follows it.
+    """
+
+    config: Config
+    weights: Weights
+    modules: "Sequence[Module]"
+
+
 def sentence_vector(graph: GraphBuilder, layers: Layers, modules: Sequence[Module]) -> str:
-    """The sentence vector ``[n, d]`` that ``modules`` make of the hidden states."""
-    mask = graph.node("Cast", graph.mask, to=1)
+    """The sentence vector ``[n, d]`` that ``modules`` make of the hidden states.
+
+    Tokens whose mask is 2 are read and not pooled: those of a prompt that is left out.
+    """
+    pooled = graph.node("Equal", graph.mask, graph.constant(np.int64(1)))
+    mask = graph.node("Cast", pooled, to=1)
     x = layers.states[-1]
     for module in modules:
         if module.kind not in _MODULES:
@@ -376,18 +436,23 @@ def sentence_vector(graph: GraphBuilder, layers: Layers, modules: Sequence[Modul
     return x
 
 
+def pooling_mode(config: Config) -> str:
+    """``mean``, ``cls`` and so on, from the settings of a pooling of sentence-transformers."""
+    if "pooling_mode" in config:
+        return str(config["pooling_mode"])
+    modes = [
+        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for key, on in config.items()
+        if on is True and key.startswith("pooling_mode_")
+    ]
+    return "+".join(modes)
+
+
 def _pooling(graph: GraphBuilder, module: Module, x: str, mask: str, layers: Layers) -> str:
-    mode = module.config.get("pooling_mode") or next(
-        (
-            key.removeprefix("pooling_mode_")
-            for key, on in module.config.items()
-            if on is True and key.startswith("pooling_mode_")
-        ),
-        "",
-    )
-    if mode in ("mean", "mean_tokens"):
+    mode = pooling_mode(module.config)
+    if mode == "mean":
         return graph.masked_mean(x, mask)
-    if mode in ("cls", "cls_token"):
+    if mode == "cls":
         return graph.node("Gather", x, graph.constant(np.int64(0)), axis=1)
     raise NoGraphError(f"The pooling {mode}")
 
@@ -402,8 +467,12 @@ def _mixed_layers(graph: GraphBuilder, module: Module, x: str, mask: str, layers
 
 def _dense(graph: GraphBuilder, module: Module, x: str, mask: str, layers: Layers) -> str:
     changed = graph.linear(x, module.weights, "linear")
-    kind = module.config.get("activation_function", "").rpartition(".")[2].lower()
+    kind = _dense_activation(module)
     return changed if kind == "identity" else graph.activation(changed, kind)
+
+
+def _dense_activation(module: Module) -> str:
+    return str(module.config.get("activation_function", "")).rpartition(".")[2].lower()
 
 
 def _normalized(graph: GraphBuilder, module: Module, x: str, mask: str, layers: Layers) -> str:

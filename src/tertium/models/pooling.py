@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from transformers import AutoModel
 
 from tertium.errors import TertiumWarning
-from tertium.functional.pooling import LAYER_MIXES
 from tertium.models.checkpoints import published_pooling, quiet, read_options, trained_mlp
-from tertium.types import Pooling
+from tertium.types import LAYER_MIXES, Pooling
 
 __all__ = ["POOLINGS", "infer_pooling", "pooling_modules"]
 

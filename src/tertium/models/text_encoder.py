@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
 from tertium.models.base import Embedder, EncodeOptions, Part
+from tertium.models.graphs import GraphSource, NoGraphError, check_graph
 from tertium.models.tokenizer import Tokenizer
 from tertium.models.tokens import (
     TokenizationStats,
@@ -78,6 +79,10 @@ class TextEncoder(Part, Embedder):
     @abstractmethod
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
         """Vectors of a padded batch; ``prompt_length`` tokens of a row are left out of pooling."""
+
+    @abstractmethod
+    def graph_source(self) -> GraphSource:
+        """What a graph of the encoder is built from."""
 
     def _running(self) -> AbstractContextManager[Any]:
         """What holds while batches are run."""
@@ -265,11 +270,20 @@ class TextEncoder(Part, Embedder):
         if self.engine is None:
             raise TertiumError(f"{self.name} has no engine that runs it.")
         if prompt_length:
-            raise TertiumError(
-                f"{self.name} leaves its prompt out of the pooling, which the engine "
-                f"{self.engine.name} cannot: use torch."
-            )
+            self._check_left_out()
+            mask = np.where(mask.cumsum(axis=1) <= prompt_length, 2 * mask, mask)
         return self.engine.run({"input_ids": ids, "attention_mask": mask})
+
+    def _check_left_out(self) -> None:
+        """Raise unless the engine's graph is one of ours, which can leave tokens out of pooling."""
+        source = self.graph_source()
+        try:
+            check_graph(source.config, source.modules)
+        except NoGraphError:
+            raise TertiumError(
+                f"{self.name} leaves its prompt out of the pooling, which its graph cannot: use "
+                "torch."
+            ) from None
 
     def _default_budget(self) -> int:
         if self.token_budget is not None:

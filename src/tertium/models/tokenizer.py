@@ -91,7 +91,7 @@ class FileTokenizer(Tokenizer):
         self.first_id = self._special("cls_token", "bos_token")
         self.separator_id = self._special("sep_token", "eos_token")
         self.pads_left = self._config.get("padding_side") == "left"
-        self.frame = int(self._backend.num_special_tokens_to_add(False))
+        self.frame = int(self._backend.num_special_tokens_to_add(is_pair=False))
 
     @property
     def max_length(self) -> int | None:
@@ -116,6 +116,12 @@ class FileTokenizer(Tokenizer):
         """Ids without special tokens; one that is written in a text is text."""
         found = self._plain.encode_batch_fast(list(texts), add_special_tokens=False)
         return [each.ids for each in found]
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All that the file says, but for padding and truncation."""
+        content = json.loads(self._backend.to_str())
+        return {name: x for name, x in content.items() if name not in ("truncation", "padding")}
 
     @cached_property
     def _backend(self) -> Any:

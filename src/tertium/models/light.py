@@ -1,0 +1,404 @@
+"""Encoders without torch: read from their files, run by an engine as a graph."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file
+
+from tertium.errors import require
+from tertium.models.adapters import change_weights
+from tertium.models.base import digest
+from tertium.models.checkpoints import MLP, SAFE, check_purpose, published_pooling
+from tertium.models.fingerprint import (
+    architecture,
+    is_read,
+    module_states,
+    tensors_digest,
+    weights_in,
+)
+from tertium.models.graphs import (
+    Config,
+    GraphSource,
+    Module,
+    NoGraphError,
+    check_graph,
+    pooling_mode,
+)
+from tertium.models.text_encoder import TextEncoder
+from tertium.models.tokenizer import FileTokenizer, NotLightError, read_json
+from tertium.records.manifest import Manifest, TrainingData, read_manifest
+from tertium.types import LAYER_MIXES, Kind, Pooling
+
+if TYPE_CHECKING:
+    from tertium.models.encoder import Encoder
+
+__all__ = ["LightEncoder", "StoredEncoder", "load_encoder"]
+
+Matrix = NDArray[np.float32]
+
+_MODULES = "modules.json"
+_PREFIXES = ("bert.", "roberta.", "mpnet.", "distilbert.")
+_LEGACY = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+_FLOATS = ("F32", "F16", "F64")  # what numpy reads
+
+
+@dataclass(frozen=True)
+class StoredEncoder:
+    """An encoder as its files describe it.
+
+    Attributes:
+        folder: of the backbone.
+        config: of the backbone.
+        modules: what follows it.
+        tokenizer: that belongs to it.
+        max_length: how many tokens are read.
+        prompt: put before every text.
+        adapters: files of low-rank changes, the first one first.
+    """
+
+    folder: Path
+    config: Config
+    modules: Sequence[Module]
+    tokenizer: FileTokenizer
+    max_length: int
+    prompt: str = ""
+    adapters: tuple[Path, ...] = field(default=())
+
+    @property
+    def file(self) -> Path:
+        """Where the backbone's weights are."""
+        return self.folder / SAFE
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """All tensors of the backbone by name, in single precision, changes applied."""
+        stored = {_plain(name): tensor for name, tensor in load_file(self.file).items()}
+        found = {name: np.asarray(x, np.float32) for name, x in stored.items() if is_read(name)}
+        for adapter in self.adapters:
+            found = change_weights(found, adapter)
+        return found
+
+    @cached_property
+    def weights_digest(self) -> str:
+        """The hash of all tensors, changes applied."""
+        if not self.adapters:
+            return weights_in(self.file)
+        return tensors_digest(sorted(self.weights().items()))
+
+    def with_pooling(self, pooling: Pooling, *, normalize: bool) -> "StoredEncoder":
+        """The same backbone under another pooling: all that followed it is replaced."""
+        modules = _pooling_modules(pooling, self.config)
+        if normalize:
+            modules.append(Module("Normalize", {}, {}))
+        return replace(self, modules=modules)
+
+
+class LightEncoder(TextEncoder):
+    """Texts to vectors without torch: an engine runs the graph that the files describe.
+
+    What only torch can do (:meth:`Encoder.forward`, ``backbone``, ``save`` and so on) is done by
+    the same model in torch, which is loaded when it is first asked for.
+
+    Args:
+        stored: what the files say.
+        name: what results call the model.
+        pooling: how token vectors become a sentence vector, if it is one of ours.
+        training_data: what the model has seen.
+        kind: what ``tertium.json`` calls it.
+    """
+
+    def __init__(
+        self,
+        stored: StoredEncoder,
+        *,
+        name: str,
+        pooling: Pooling | None,
+        training_data: tuple[TrainingData, ...] = (),
+        kind: Kind = Kind.ENCODER,
+    ) -> None:
+        self.stored = stored
+        self.name = name
+        self.pooling = pooling
+        self.training_data = training_data
+        self._kind = kind
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        *,
+        manifest: Manifest | None = None,
+        name: str | None = None,
+        pooling: Pooling | None = None,
+        max_length: int | None = None,
+    ) -> "LightEncoder":
+        """Read a sentence-transformers folder or a plain transformers folder.
+
+        Args:
+            folder: where the files are.
+            manifest: what its ``tertium.json`` says, if that has been read already.
+            name: what results call the model (default: the folder's name).
+            pooling: replace the saved pooling; see :meth:`Encoder.load`.
+            max_length: read at most this many tokens of a text.
+
+        Raises:
+            NotLightError: the model needs torch.
+        """
+        check_purpose(folder)
+        manifest = manifest or read_manifest(folder)
+        called = name or folder.name
+        stored, saved = _read(folder, called, manifest, pooling)
+        if pooling not in (None, saved):
+            normalizes = stored.modules[-1].kind == "Normalize"
+            stored, saved = stored.with_pooling(pooling, normalize=normalizes), pooling
+        if max_length is not None:
+            stored = replace(stored, max_length=max_length)
+        kind = Kind.TWIN if stored.config.get("model_type") == "tertium-twin" else Kind.ENCODER
+        data = manifest.training_data if manifest else ()
+        return cls(stored, name=called, pooling=saved, training_data=data, kind=kind)
+
+    def adapted(
+        self, file: Path, manifest: Manifest, *, pooling: Pooling | None = None
+    ) -> "LightEncoder":
+        """The encoder that the adapter in ``file`` makes of this one."""
+        stored = self.stored
+        pooling = pooling or manifest.pooling
+        if pooling is not None:
+            normalize = manifest.details.get("normalize")
+            normalize = self.normalizes if normalize is None else normalize
+            stored = stored.with_pooling(pooling, normalize=normalize)
+        return LightEncoder(
+            replace(stored, adapters=(*stored.adapters, file)),
+            name=self.name,
+            pooling=pooling or self.pooling,
+            training_data=manifest.training_data,
+            kind=self.kind,
+        )
+
+    @cached_property
+    def encoder(self) -> "Encoder":  # type: ignore[override]
+        """The same encoder in torch, loaded when it is first asked for."""
+        require("train", purpose=f"What only torch can do with {self.name}", packages=["torch"])
+        from tertium.models.adapters import load_adapter
+        from tertium.models.encoder import Encoder
+
+        stored = self.stored
+        found = Encoder.load(
+            stored.folder, name=self.name, device="cpu", max_length=stored.max_length
+        )
+        normalizes = self.normalizes
+        if self.pooling is not None and (found.pooling, found.normalizes) != (
+            self.pooling,
+            normalizes,
+        ):
+            found = found.with_pooling(self.pooling, normalize=normalizes)
+        for adapter in stored.adapters:
+            load_adapter(found.backbone, adapter)
+        found.training_data = self.training_data
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """What this class does not have is asked of the encoder in torch."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.encoder, name)
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return self._kind
+
+    @property
+    def text_tokenizer(self) -> FileTokenizer:
+        """What turns texts into token ids."""
+        return self.stored.tokenizer
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens of a text are read."""
+        return self.stored.max_length
+
+    @property
+    def prompt(self) -> str:
+        """What is put before every text, as the model was saved with."""
+        return self.stored.prompt
+
+    @property
+    def pools_prompt(self) -> bool:
+        """Whether the prompt's tokens count in the pooling."""
+        return all(module.config.get("include_prompt", True) for module in self.stored.modules)
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether every embedding has length 1."""
+        return self.stored.modules[-1].kind == "Normalize"
+
+    @property
+    def dimension(self) -> int:
+        """Width of an embedding."""
+        widths = [m.config["out_features"] for m in self.stored.modules if m.kind == "Dense"]
+        return int(widths[-1] if widths else hidden_size(self.stored.config))
+
+    def graph_source(self) -> GraphSource:
+        """What a graph of the encoder is built from."""
+        return GraphSource(self.stored.config, self.stored.weights(), self.stored.modules)
+
+    @property
+    def graph_fingerprint(self) -> str:
+        """The hash of all that its graph depends on: weights, configuration and pooling."""
+        stored = self.stored
+        return digest(
+            [stored.weights_digest, architecture(stored.config), module_states(stored.modules)]
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
+        read = [self.text_tokenizer.content, self.max_length, self.prompt]
+        return digest([self.graph_fingerprint, read])
+
+    def save(self, folder: Path | str) -> None:
+        """Save whole, by torch."""
+        self.encoder.save(folder)
+
+    def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
+        """Vectors of a padded batch."""
+        return self._run_engine(ids, mask, prompt_length)
+
+
+def load_encoder(folder: Path, *, light: bool = False, **options: Any) -> TextEncoder:
+    """The encoder in ``folder``, by torch or without it; takes the options of ``Encoder.load``."""
+    if not light:
+        from tertium.models.encoder import Encoder
+
+        return Encoder.load(folder, **options)
+    del options["device"], options["trust_remote_code"]
+    return LightEncoder.load(folder, **options)
+
+
+def hidden_size(config: Config) -> int:
+    """Width of a backbone's hidden states."""
+    if "first" in config:
+        return hidden_size(config["first"])
+    return int(config.get("hidden_size") or config.get("dim") or 768)
+
+
+def _read(
+    folder: Path, name: str, manifest: Manifest | None, pooling: Pooling | None
+) -> tuple[StoredEncoder, Pooling | None]:
+    """What a folder holds, and its pooling."""
+    try:
+        if not (folder / _MODULES).exists():
+            return _read_backbone(folder, name, pooling)
+        return _read_modules(folder, manifest)
+    except NotLightError:
+        raise
+    except (NoGraphError, SafetensorError, OSError, LookupError, TypeError, ValueError) as error:
+        raise NotLightError(f"{folder}: {error}") from error
+
+
+def _read_modules(folder: Path, manifest: Manifest | None) -> tuple[StoredEncoder, Pooling | None]:
+    entries = json.loads((folder / _MODULES).read_bytes())
+    first, *others = entries
+    if _kind(first) != "Transformer":
+        raise NotLightError(f"{folder} begins with a {_kind(first)} module")
+    modules = [_module(folder / str(entry["path"]), _kind(entry)) for entry in others]
+    names = [module.kind for module in modules if module.kind != "Normalize"]
+    saved = manifest.pooling if manifest else _infer_pooling(names, modules)
+    settings = read_json(folder / "config_sentence_transformers.json")
+    prompts = settings.get("prompts") or {}
+    prompt = prompts.get(settings.get("default_prompt_name") or "") or ""
+    return _stored(folder / str(first["path"]), modules, prompt=prompt), saved
+
+
+def _read_backbone(
+    folder: Path, name: str, pooling: Pooling | None
+) -> tuple[StoredEncoder, Pooling]:
+    """A plain transformers folder; those that hold an MLP of their own are left to torch."""
+    with safe_open(folder / SAFE, framework="numpy") as stored:
+        if f"{MLP}.weight" in stored.keys():  # noqa: SIM118
+            raise NotLightError(f"{folder} comes from a contrastive training script")
+    chosen = pooling or published_pooling(name, folder) or Pooling.MEAN
+    found = _stored(folder, [])
+    return replace(found, modules=_pooling_modules(chosen, found.config)), chosen
+
+
+def _stored(folder: Path, modules: Sequence[Module], *, prompt: str = "") -> StoredEncoder:
+    config = read_json(folder / "config.json")
+    if "auto_map" in config:
+        raise NotLightError(f"{folder} has code of its own")
+    check_graph(config, modules)
+    _check_weights(folder / SAFE)
+    settings = read_json(folder / "sentence_bert_config.json")
+    if settings.get("do_lower_case"):
+        raise NotLightError(f"{folder} lowers texts before its tokenizer")
+    tokenizer = FileTokenizer(folder)
+    length = settings.get("max_seq_length")
+    if length is None:
+        limits = [tokenizer.max_length, config.get("max_position_embeddings")]
+        known = [int(limit) for limit in limits if limit is not None and limit > 0]
+        if not known:
+            raise NotLightError(f"{folder} does not say how many tokens the model reads")
+        length = min(known)
+    return StoredEncoder(folder, config, modules, tokenizer, int(length), prompt)
+
+
+def _check_weights(file: Path) -> None:
+    """Raise unless numpy can read all tensors."""
+    if file.with_name(f"{SAFE}.index.json").exists():
+        raise NotLightError(f"{file.parent} holds its weights in several files")
+    with safe_open(file, framework="numpy") as stored:
+        kinds = {stored.get_slice(name).get_dtype() for name in stored.keys()}  # noqa: SIM118
+    other = {kind for kind in kinds if kind not in _FLOATS and not kind.startswith(("I", "U"))}
+    if other:
+        raise NotLightError(f"{file} is stored in {', '.join(sorted(other))}")
+
+
+def _module(folder: Path, kind: str) -> Module:
+    config = read_json(folder / "config.json")
+    file = folder / SAFE
+    weights = load_file(file) if file.exists() else {}
+    if kind == "Dense" and not weights:
+        raise NotLightError(f"{folder} has no {SAFE}")
+    return Module(kind, config, weights)
+
+
+def _kind(entry: Mapping[str, Any]) -> str:
+    return str(entry["type"]).rpartition(".")[2]
+
+
+def _infer_pooling(names: Sequence[str], modules: Sequence[Module]) -> Pooling | None:
+    """Which of our poolings the modules amount to, if any; see ``models.pooling``."""
+    mode = pooling_mode(modules[0].config) if modules else ""
+    if list(names) == ["Pooling"]:
+        return Pooling(mode) if mode in ("cls", "mean") else None
+    return Pooling.CLS_MLP if list(names) == ["Pooling", "Dense"] and mode == "cls" else None
+
+
+def _pooling_modules(pooling: Pooling, config: Config) -> list[Module]:
+    """The modules of a pooling that has no weights of its own."""
+    if pooling in (Pooling.CLS, Pooling.MEAN):
+        return [Module("Pooling", {"pooling_mode": str(pooling)}, {})]
+    if pooling not in LAYER_MIXES:
+        raise NotLightError(f"The pooling {pooling} is made by torch")
+    layers = int(config.get("num_hidden_layers") or config.get("n_layers") or 12)
+    one, other = (index % (layers + 1) for index in LAYER_MIXES[pooling])
+    weights = np.zeros(layers + 1 - one, np.float32)
+    weights[[0, other - one]] = 1.0
+    mix = Module("WeightedLayerPooling", {"layer_start": one}, {"layer_weights": weights})
+    return [mix, Module("Pooling", {"pooling_mode": "mean"}, {})]
+
+
+def _plain(name: str) -> str:
+    """A tensor's name without what training scripts and old versions put around it."""
+    for old, new in _LEGACY:
+        name = name.replace(old, new)
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
