@@ -1,16 +1,11 @@
 """A part of a model as a graph: how it is written, fed, compared with torch, and run."""
 
-import contextlib
-import logging
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from tertium.engines.parity import (
     Parity,
@@ -23,11 +18,8 @@ from tertium.engines.parity import (
 )
 from tertium.engines.runtimes import SINGLE_FILE
 from tertium.errors import TertiumError
-from tertium.models.attention import capture_attention
 from tertium.models.base import Model, Part
 from tertium.models.conditional import ConditionalScorer, model_shape
-from tertium.models.encoder import Encoder, evaluating
-from tertium.models.fingerprint import module_config
 from tertium.models.graphs import (
     RESULT,
     GraphBuilder,
@@ -38,8 +30,10 @@ from tertium.models.graphs import (
     sentence_vector,
 )
 from tertium.models.head_graphs import HEAD_GRAPHS, Side
+from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats
-from tertium.types import Encoded, Engine, Kind, TextTriple
+from tertium.types import Engine, Kind, TextTriple
+
 
 __all__ = ["EncoderGraph", "PartGraph", "ScorerGraph", "graphs_of"]
 
@@ -112,9 +106,9 @@ class EncoderGraph(PartGraph):
     """Ids and mask of texts to their vectors."""
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> TextEncoder:
         """The encoder."""
-        return self.part.encoder
+        return cast(TextEncoder, self.part)
 
     def write(self, path: Path) -> None:
         """Export the graph."""
@@ -124,22 +118,21 @@ class EncoderGraph(PartGraph):
             axes = {name: ["n", "t"] for name in ("input_ids", "attention_mask")}
             path.write_bytes(graph.finish(axes, vector, "n", "d"))
         except NoGraphError:
-            inputs = self._inputs(["a b c d", "a b", "a"])
-            _trace(_EncoderModule(self.encoder), inputs, ["n", "t"], path)
+            from tertium.engines.tracing import trace_encoder
+
+            trace_encoder(self.encoder.encoder, self._inputs(["a b c d", "a b", "a"]), path)
 
     def calibration(self) -> list[Batch]:
         """Ids and mask, one text at a time."""
-        ids = self.encoder.tokenizer(
-            calibration_texts(), truncation=True, max_length=self.encoder.max_length
-        )
-        batches = (np.array([row], np.int64) for row in ids["input_ids"] if row)
+        ids = self.encoder.tokenize(calibration_texts(), truncation=TokenizationStats())
+        batches = (np.array([row], np.int64) for row in ids if row)
         return [{"input_ids": b, "attention_mask": np.ones_like(b)} for b in batches]
 
     def samples(self) -> list[Batch]:
         """Ids and mask of texts."""
         texts = calibration_texts()
         batches = (["a"], texts[:7], [" ".join(texts)] * 2)
-        return [_arrays(self._inputs(batch)) for batch in batches]
+        return [self._inputs(batch) for batch in batches]
 
     def results(self) -> np.ndarray:
         """Vectors."""
@@ -153,9 +146,9 @@ class EncoderGraph(PartGraph):
         """Encode them."""
         self.encoder.encode(texts, progress=False, truncation=TokenizationStats())
 
-    def _inputs(self, texts: list[str]) -> dict[str, Tensor]:
-        features = self.encoder.features(texts, truncation=TokenizationStats())
-        return {key: features[key] for key in ("input_ids", "attention_mask")}
+    def _inputs(self, texts: list[str]) -> Batch:
+        ids, mask = self.encoder.batch(texts)
+        return {"input_ids": ids, "attention_mask": mask}
 
 
 class ScorerGraph(PartGraph):
@@ -170,10 +163,10 @@ class ScorerGraph(PartGraph):
         try:
             path.write_bytes(self._built())
         except NoGraphError:
+            from tertium.engines.tracing import trace_scorer
+
             triples = [("a b c", "d", "e f"), ("a", "b c", "d"), ("a b", "c d e", "f g")]
-            fixed = self.scorer.head.width is not None
-            axes = ["SEQUENCES", "n", "WIDTH" if fixed else "t"]
-            _trace(_ScorerModule(self.scorer), self._inputs(triples), axes, path)
+            trace_scorer(self.scorer, self._inputs(triples), path)
 
     def _built(self) -> bytes:
         head, encoder = self.scorer.head, self.scorer.encoder
@@ -206,14 +199,14 @@ class ScorerGraph(PartGraph):
 
     def calibration(self) -> list[Batch]:
         """Ids, mask and segments, one triple at a time."""
-        return [_arrays(self._inputs([triple])) for triple in calibration_triples()]
+        return [self._inputs([triple]) for triple in calibration_triples()]
 
     def samples(self) -> list[Batch]:
         """Ids, mask and segments of triples."""
         triples = calibration_triples()
         long = " ".join(triple[0] for triple in triples)
         batches = ([("a", "b", "c")], triples[:7], [(long, long, "c")] * 2)
-        return [_arrays(self._inputs(batch)) for batch in batches]
+        return [self._inputs(batch) for batch in batches]
 
     def results(self) -> np.ndarray:
         """Scores."""
@@ -233,160 +226,21 @@ class ScorerGraph(PartGraph):
             triples, progress=False, truncation=TokenizationStats(unit="triple")
         )
 
-    def _inputs(self, triples: list[TextTriple]) -> dict[str, Tensor]:
-        model = self.scorer.model
-        features = model.features(model.sequences(triples))
-        sides = len(self.scorer.head.sequences)
-        return {key: value.reshape(sides, -1, value.shape[1]) for key, value in features.items()}
-
-
-def _arrays(inputs: dict[str, Tensor]) -> Batch:
-    return {key: value.numpy() for key, value in inputs.items()}
-
-
-class _EncoderModule(nn.Module):
-    """Ids and mask ``[n, t]`` to embeddings ``[n, d]``: backbone, pooling and what follows it."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.model = encoder.model
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The embeddings."""
-        features = {"input_ids": input_ids, "attention_mask": attention_mask}
-        return self.encoder.forward(features).embedding
-
-
-class _ScorerModule(nn.Module):
-    """Ids, mask and segments ``[s, n, t]`` of s sequences a triple to scores ``[n]``."""
-
-    def __init__(self, scorer: ConditionalScorer) -> None:
-        super().__init__()
-        self.encoder = scorer.encoder
-        self.model = scorer.encoder.model
-        self.head = scorer.head
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
-        """The scores, before they are moved to the scale of labels."""
-        sides = input_ids.shape[0]
-        features = {
-            "input_ids": input_ids.flatten(0, 1),
-            "attention_mask": attention_mask.flatten(0, 1),
-        }
-        encoded, attention = self._encoded(features)
-        embeddings = _apart(encoded.embedding, sides)
-        tokens = _apart(encoded.tokens, sides)
-        maps = None if attention is None else [_apart(layer, sides) for layer in attention]
-        batches = [
-            Encoded(
-                embedding=embeddings[at],
-                tokens=tokens[at],
-                mask=attention_mask[at],
-                attention=None if maps is None else torch.stack([layer[at] for layer in maps]),
-                segments=segments[at],
-            )
-            for at in range(sides)
-        ]
-        return self.head(batches).score  # type: ignore[no-any-return]
-
-    def _encoded(self, features: dict[str, Tensor]) -> tuple[Encoded, list[Tensor] | None]:
-        """One pass, with the attention maps that the head looks at."""
-        wanted = self.head.attention_layers
-        if not wanted:
-            return self.encoder.forward(features), None
-        depth = int(self.encoder.backbone.config.num_hidden_layers)
-        with capture_attention(self.encoder.backbone, range(depth)) as captured:
-            encoded = self.encoder.forward(features)
-        return encoded, [captured[layer % depth] for layer in wanted]
-
-
-def _apart(merged: Tensor, sides: int) -> Tensor:
-    """The sequences of a merged batch on an axis of their own."""
-    return merged.reshape(sides, -1, *merged.shape[1:])
+    def _inputs(self, triples: list[TextTriple]) -> Batch:
+        return self.scorer.inputs(triples)
 
 
 def _backbone(
-    encoder: Encoder, *, sequences: bool = False
-) -> tuple[GraphBuilder, Layers, list[Module]]:
+    encoder: TextEncoder, *, sequences: bool = False
+) -> tuple[GraphBuilder, Layers, Sequence[Module]]:
     """A graph with the layers of an encoder, and the modules that follow them.
 
     ``sequences``: inputs have an axis for the sequences of a triple, before that of the rows.
     """
-    if sum(tensor.nbytes for tensor in encoder.model.state_dict().values()) > SINGLE_FILE:
+    source = encoder.graph_source()
+    if sum(value.nbytes for value in source.weights.values()) > SINGLE_FILE:
         raise NoGraphError("A model of this size")
     graph = GraphBuilder()
     if sequences:
         graph.ids, graph.mask = (graph.node("Flatten", x, axis=2) for x in (graph.ids, graph.mask))
-    layers = backbone(graph, encoder.backbone.config.to_dict(), _numbers(encoder.backbone))
-    modules = [
-        Module(*module_config(module), _numbers(module)) for module in list(encoder.model)[1:]
-    ]
-    return graph, layers, modules
-
-
-def _numbers(module: nn.Module) -> dict[str, np.ndarray]:
-    return {name: x.detach().float().cpu().numpy() for name, x in module.state_dict().items()}
-
-
-def _trace(
-    graph: _EncoderModule | _ScorerModule,
-    example: Mapping[str, Tensor],
-    axes: list[str],
-    path: Path,
-) -> None:
-    """Let torch export ``graph`` as ONNX, with pooling and all else inside.
-
-    Args:
-        graph: what to export.
-        example: a batch to trace it with; each axis that varies is longer than 1.
-        axes: names of the axes of every input; one in capitals has always the example's length.
-        path: of the file; weights beyond two gigabytes go to a second one beside it.
-    """
-    varying = {axis: torch.export.Dim(axis) for axis in axes if not axis.isupper()}
-    shape = {at: varying[axis] for at, axis in enumerate(axes) if axis in varying}
-    size = sum(tensor.nbytes for tensor in graph.state_dict().values())
-    with _plain_attention(graph.encoder), _silence(), evaluating(graph), torch.no_grad():
-        try:
-            torch.onnx.export(
-                graph,
-                kwargs=dict(example),
-                f=str(path),
-                dynamo=True,
-                dynamic_shapes=dict.fromkeys(example, shape),
-                input_names=list(example),
-                output_names=[RESULT],
-                external_data=size > SINGLE_FILE,
-                verbose=False,
-            )
-        except torch.onnx.errors.OnnxExporterError as error:
-            reason = str(error.__cause__ or error).strip().splitlines()[0]
-            raise TertiumError(
-                f"{graph.encoder.name} cannot be exported as a graph ({reason}). Use the engine "
-                "torch."
-            ) from error
-
-
-@contextlib.contextmanager
-def _plain_attention(encoder: Encoder) -> Iterator[None]:
-    """Attention in plain steps: runtimes fuse those, and stumble over torch's fused kernel."""
-    backbone = encoder.backbone
-    before = backbone.config._attn_implementation
-    backbone.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        backbone.set_attn_implementation(before)
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """The exporter warns of its own workings."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+    return graph, backbone(graph, source.config, source.weights), source.modules

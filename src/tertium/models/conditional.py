@@ -21,6 +21,7 @@ from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
 from tertium.models.base import Part, TripleScorer, digest
 from tertium.models.encoder import Encoder, evaluating
 from tertium.models.fingerprint import weights_digest
+from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats, lean_batches
 from tertium.models.triples import JoinedIds, TripleTokenizer
 from tertium.progress import bar
@@ -164,6 +165,11 @@ class ConditionalScorer(Part, TripleScorer):
         load_head(head, folder / HEAD)
         labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
         return cls(encoder, head.to(encoder.device), labels)
+
+    @property
+    def readers(self) -> tuple[TextEncoder, ...]:
+        """The encoder."""
+        return (self._encoder,)
 
     @property
     def encoder(self) -> Encoder:

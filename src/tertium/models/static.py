@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -25,6 +26,8 @@ from tertium.records.manifest import Manifest, TrainingData, read_manifest
 from tertium.types import Kind, Pooling
 
 __all__ = ["StaticEncoder", "is_static"]
+
+Matrix = NDArray[np.float32]
 
 _TEXTS = 4096  # a batch
 
@@ -156,13 +159,12 @@ class StaticEncoder(Encoder):
         self,
         texts: list[str],
         *,
-        normalize: bool,
         prompt: str,
         budget: int,
         batch_size: int | None,
         progress: bool | None,
         truncation: TokenizationStats,
-    ) -> Tensor:
+    ) -> Matrix:
         places: dict[str, int] = {}
         rows = [places.setdefault(text, len(places)) for text in texts]
         distinct = [prompt + valid_text(text) for text in places]
@@ -175,9 +177,8 @@ class StaticEncoder(Encoder):
                 result[start : start + len(out)] = out
                 shown.update(len(out))
         truncation.add(cut=0, texts=len(distinct), limit=self.max_length)
-        if normalize:
-            result = torch.nn.functional.normalize(result, dim=1)
-        return result if len(places) == len(texts) else result[rows]
+        vectors = result.cpu().numpy()
+        return vectors if len(places) == len(texts) else vectors[rows]
 
     def _bags(self, texts: list[str]) -> tuple[dict[str, Tensor], int]:
         """All tokens of some texts, where each text begins, and how many texts hold none known."""

@@ -167,6 +167,11 @@ class TextEncoder(Part, Embedder):
         """Token ids of each text as :meth:`encode` reads it, for :meth:`encode_ids`."""
         return self._tokenize([self.prompt + text for text in check_texts(texts)], truncation)
 
+    def batch(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Token ids and mask of some texts, padded; no prompt is put before them."""
+        ids = self._tokenize(check_texts(texts), TokenizationStats())
+        return self._batch(ids, range(len(ids)))
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens of each text :meth:`encode` reads."""
         return [len(row) for row in self.tokenize(texts, truncation=TokenizationStats())]
