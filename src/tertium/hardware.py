@@ -6,9 +6,10 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-__all__ = ["architecture", "cores", "instructions", "processor"]
+__all__ = ["architecture", "cores", "has_accelerator", "instructions", "processor"]
 
 _CPUINFO = Path("/proc/cpuinfo")
+_DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")  # of NVIDIA, of Windows for Linux, of AMD
 
 
 def architecture() -> str:
@@ -40,6 +41,16 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def has_accelerator() -> bool:
+    """Whether torch may find a device here that is faster than the processor; torch is not asked.
+
+    A driver of NVIDIA or AMD, or a Mac with a chip of Apple's.
+    """
+    if platform.system() == "Darwin":
+        return architecture() == "arm64"
+    return any(Path(driver).exists() for driver in _DRIVERS)
 
 
 def _described(field: str) -> str:

@@ -79,6 +79,7 @@ class Kind(StrEnum):
 class EngineName(StrEnum):
     """What runs a model."""
 
+    DEFAULT = "default"  # ONNX Runtime where the model can be read without torch, else torch
     TORCH = "torch"
     ONNX = "onnx"
     ONNX_INT8 = "onnx-int8"

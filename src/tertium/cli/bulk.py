@@ -87,7 +87,7 @@ def encode(
     dtype: Annotated[
         str | None, typer.Option(help="For a folder: float32 or float16 (default: float32).")
     ] = None,
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     *,
     shards: FolderOptions,
     as_json: options.Json = False,
@@ -150,7 +150,7 @@ def score(
         ),
     ],
     model: options.Scorer = None,
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     spreadsheet_safe: options.SafeCells = False,
     *,
     shards: FolderOptions,

@@ -22,7 +22,7 @@ def compare(
         list[str], typer.Option(help="Compare with respect to this; may be repeated.")
     ] = [],
     model: options.Scorer = None,
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     as_json: options.Json = False,
 ) -> None:
     """Say how similar two texts are.

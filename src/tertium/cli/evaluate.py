@@ -57,7 +57,7 @@ def evaluate(
             help="Also write predictions for C-STS's hidden test part, for submission: .json."
         ),
     ] = None,
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also save the results: .json or .md.")
     ] = None,

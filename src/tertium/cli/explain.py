@@ -50,7 +50,7 @@ def explain(
     most: Annotated[
         int, typer.Option(min=0, help="Most words the smallest change may remove; 0: none sought.")
     ] = 6,
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     output: Annotated[
         list[Path],
         typer.Option("--output", "-o", help="File to write: .html, .png or .svg; may be repeated."),

@@ -26,7 +26,7 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the index.")]
 def build(
     output: Annotated[Path, typer.Option("--output", "-o", help="New folder for the index.")],
     model: options.Model = "default",
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     dtype: Annotated[
         str, typer.Option(help="float32, or int8: a quarter of the space, slightly less exact.")
     ] = "float32",
@@ -59,7 +59,7 @@ def build(
 def add(
     index: Folder,
     model: options.IndexModel = None,
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     *,
     corpus: options.Corpus,
     as_json: options.Json = False,
@@ -96,7 +96,7 @@ def search(
         typer.Option(help="Minimum cosine of a hit.", callback=checks.threshold),
     ] = None,
     model: options.IndexModel = None,
-    engine: options.Engine = "torch",
+    engine: options.Engine = "default",
     column: options.Column = None,
     spreadsheet_safe: options.SafeCells = True,
     as_json: options.Json = False,

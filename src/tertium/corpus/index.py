@@ -80,7 +80,7 @@ class Index:
         folder: str | os.PathLike[str],
         model: Embedder | None = None,
         *,
-        engine: EngineName | str = EngineName.TORCH,
+        engine: EngineName | str = EngineName.DEFAULT,
     ) -> "Index":
         """Open an index as it is now.
 

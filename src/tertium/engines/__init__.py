@@ -40,7 +40,7 @@ class EngineKind:
     exact: bool = True
 
 
-# ``auto`` is not among them: it stands for one of these.
+# ``default`` and ``auto`` are not among them: they stand for one of these.
 ENGINES: dict[EngineName, EngineKind] = {
     EngineName.TORCH: EngineKind("torch, as the model was trained"),
     EngineName.ONNX: EngineKind("its graph in ONNX Runtime", ("onnxruntime",)),
@@ -90,7 +90,7 @@ def engine_name(name: EngineName | str) -> EngineName:
 
 def check_device(engine: EngineName | str, device: str | None) -> str | None:
     """The torch device beside an engine: all engines but torch run on the processor."""
-    if engine_name(engine) is EngineName.TORCH:
+    if engine_name(engine) in (EngineName.TORCH, EngineName.DEFAULT):
         return device
     if device not in (None, "cpu"):
         raise TertiumError(
@@ -102,7 +102,7 @@ def check_device(engine: EngineName | str, device: str | None) -> str | None:
 def require_engine(name: EngineName | str) -> None:
     """Raise unless there is such an engine, and its packages are installed."""
     engine = engine_name(name)
-    if engine is not EngineName.AUTO:
+    if engine in ENGINES:
         require("fast", purpose=f"The engine {engine}", packages=ENGINES[engine].packages)
 
 
@@ -114,7 +114,7 @@ def check_export(
 ) -> None:
     """Raise unless a model can be exported so; arguments as of ``export``."""
     name = engine_name(engine)
-    if name in (EngineName.TORCH, EngineName.AUTO):
+    if name not in ENGINES or name is EngineName.TORCH:
         names = ", ".join(known for known in ENGINES if known is not EngineName.TORCH)
         raise TertiumError(f"There is nothing to export for {name}. Name one of {names}.")
     if keep_float is not None and (ENGINES[name].exact or name is EngineName.STATIC):

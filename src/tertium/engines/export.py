@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import Field
 
 from tertium.engines import ENGINES, check_export, engine_name
@@ -23,11 +22,10 @@ from tertium.engines.graphs import PartGraph, graphs_of
 from tertium.engines.int8 import Form, QuantPlan, int8_plans, weight_levels, write_int8
 from tertium.engines.parity import Parity, check_parity
 from tertium.engines.runtimes import GRAPH
-from tertium.engines.static import agreement, distil_static
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.files import atomic_folder, cache_folder
+from tertium.hardware import cores
 from tertium.models.base import Model
-from tertium.models.static import StaticEncoder
 from tertium.records.lock import lock
 from tertium.records.record import FileMark, Frozen
 from tertium.types import EngineName
@@ -48,7 +46,7 @@ __all__ = [
 
 FORMAT = 1  # counts up when graphs are written in another way, so that old ones are made again
 RECORD = "engine.json"
-_EXPORTING = ("onnx", "onnxscript", "onnxruntime")
+_EXPORTING = ("onnx", "onnxruntime")
 _INT8: dict[EngineName, Form] = {
     EngineName.ONNX_INT8: "integer",
     EngineName.OPENVINO_INT8: "pairs",
@@ -68,7 +66,8 @@ class ExportRecord(Frozen):
         fingerprint: hash of the model.
         files: all others in the folder.
         settings: how it was made.
-        parity: None for a static model, which is another one.
+        parity: None for a static model, which is another one, and for the float graph of a model
+            that was read without torch.
         versions: of the libraries that made it.
     """
 
@@ -143,8 +142,11 @@ class Export:
 
 
 def cpu_threads(threads: int | None = None) -> int:
-    """Threads of an engine: as many as torch has, by default."""
-    return torch.get_num_threads() if threads is None else threads
+    """Threads of an engine: as ``OMP_NUM_THREADS`` says, or one for each core, by default."""
+    if threads is not None:
+        return threads
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdigit() and int(said) else cores()
 
 
 def ensure(
@@ -234,6 +236,7 @@ def _make(
     """Write the graph and its record; raise if it is too far from torch."""
     settings: dict[str, int] = {}
     require("fast", purpose=f"Exporting for {engine}", packages=_EXPORTING)
+    plain = folder
     if engine is EngineName.ONNX:
         graph.write(folder / GRAPH)
     else:
@@ -257,9 +260,37 @@ def _make(
             write_int8(plain / GRAPH, folder / GRAPH, plans, form=_INT8[engine])
         else:
             _link_files(plain, folder)
+    parity = _parity(graph, engine, folder, plain, threads=threads)
+    made_by = () if graph.part.needs_engine else ("torch",)
+    packages = ("tertium", *made_by, *ENGINES[engine].packages)
+    versions = {name: version(name) for name in packages}
+    return _write_record(
+        folder,
+        engine=engine,
+        fingerprint=graph.fingerprint,
+        settings=settings,
+        parity=parity,
+        versions=versions,
+    )
+
+
+def _parity(
+    graph: PartGraph, engine: EngineName, folder: Path, plain: Path, *, threads: int
+) -> Parity | None:
+    """How near the export in ``folder`` comes to torch; raises if it is too far.
+
+    A model that was read without torch is compared with its float graph in ``plain``, and that one
+    with nothing: it is only run.
+    """
     what = f"The export of {graph.name} for {engine}"
-    expected = graph.results()
+    light = graph.part.needs_engine
+    if light and engine is EngineName.ONNX:
+        check_engine(graph, engine, folder)
+        return None
     try:
+        if light:
+            graph.use(open_engine(graph, EngineName.ONNX, plain, threads=threads))
+        expected = graph.results()
         graph.use(open_engine(graph, engine, folder, threads=threads))
         found = graph.results()
     except TertiumError:
@@ -270,15 +301,7 @@ def _make(
         graph.use(None)
     parity = graph.parity(found, expected)
     check_parity(parity, exact=ENGINES[engine].exact, what=what)
-    versions = {name: version(name) for name in ("tertium", "torch", *ENGINES[engine].packages)}
-    return _write_record(
-        folder,
-        engine=engine,
-        fingerprint=graph.fingerprint,
-        settings=settings,
-        parity=parity,
-        versions=versions,
-    )
+    return parity
 
 
 def _first_line(error: Exception) -> str:
@@ -356,9 +379,12 @@ def static_export(model: Model) -> Export:
             f"{model.name} cannot be made static: that takes a single encoder with a transformer. "
             "Name one, or distil the model into one with tertium distil."
         )
-    encoder, fingerprint = model.encoder, model.fingerprint
+    fingerprint = model.fingerprint
 
     def make(folder: Path) -> ExportRecord:
+        from tertium.engines.static import agreement, distil_static
+
+        encoder = model.encoder
         static = distil_static(encoder)
         static.save(folder)
         settings = {"dimensions": static.dimension, "agreement": agreement(static, encoder)}
@@ -370,6 +396,8 @@ def static_export(model: Model) -> Export:
 
 
 def _static(model: Model, output: str | os.PathLike[str] | None) -> ExportedPart:
+    from tertium.models.static import StaticEncoder
+
     made = static_export(model)
     if output is None:
         return ExportedPart(model.name, made.folder, made.record)

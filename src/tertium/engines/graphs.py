@@ -21,7 +21,6 @@ from tertium.errors import TertiumError
 from tertium.models.base import Model, Part
 from tertium.models.conditional import ConditionalScorer, model_shape
 from tertium.models.graphs import (
-    RESULT,
     GraphBuilder,
     Layers,
     Module,
@@ -33,7 +32,6 @@ from tertium.models.head_graphs import HEAD_GRAPHS, Side
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats
 from tertium.types import Engine, Kind, TextTriple
-
 
 __all__ = ["EncoderGraph", "PartGraph", "ScorerGraph", "graphs_of"]
 

@@ -1,16 +1,21 @@
 """Load a model and choose what runs it."""
 
 import os
+import warnings
+from importlib.util import find_spec
 from typing import Any
 
-from tertium.engines import check_device, engine_name
+from tertium.engines import Plan, check_device, engine_name
 from tertium.engines.plan import apply, plan
+from tertium.errors import TertiumError, TertiumWarning, require
+from tertium.hardware import has_accelerator
 from tertium.models import loading
 from tertium.models.base import Embedder, Model, TripleScorer
 from tertium.models.names import resolve
+from tertium.models.tokenizer import NotLightError
 from tertium.types import EngineName, Pooling
 
-__all__ = ["load", "load_conditional", "load_embedder"]
+__all__ = ["load", "load_conditional", "load_embedder", "plan_for"]
 
 
 def load(
@@ -21,7 +26,7 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
-    engine: EngineName | str = EngineName.TORCH,
+    engine: EngineName | str | Plan = EngineName.DEFAULT,
     threads: int | None = None,
 ) -> Model:
     """Load a model.
@@ -36,31 +41,91 @@ def load(
         max_length: read at most this many tokens of a text.
         revision: branch, tag or commit of a hub model.
         trust_remote_code: run code that comes with the model.
-        engine: ``torch``, ``onnx``, ``onnx-int8``, ``openvino``, ``openvino-int8``, ``static`` or
-            ``auto``, what ``tertium tune`` found best; a graph is exported on first use.
-        threads: of an engine other than torch (default: as many as torch has).
+        engine: ``default`` (ONNX Runtime, which needs no torch; torch for models that only torch
+            can read, and on an accelerator), ``torch``, ``onnx``, ``onnx-int8``, ``openvino``,
+            ``openvino-int8``, ``static`` or ``auto``, what ``tertium tune`` found best; a graph is
+            made on first use. Or a plan, as :func:`plan_for` gives it.
+        threads: of an engine other than torch (default: one for each core).
 
     Example:
         >>> import tertium
         >>> round(float(tertium.load().score([("A cat sleeps.", "A cat is asleep.")])[0]), 1)
         0.9
     """
-    device = check_device(engine, device)
-    model = loading.load(
-        name,
-        pooling=pooling,
-        device=device,
-        max_length=max_length,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
-    )
+    options = {
+        "pooling": pooling,
+        "device": device,
+        "max_length": max_length,
+        "revision": revision,
+        "trust_remote_code": trust_remote_code,
+    }
+    if isinstance(engine, tuple):
+        model = _opened(name, by_torch=_by_torch(engine), **options)
+        return apply(model, engine, folder=resolve(name, revision=revision), threads=threads)
     chosen = engine_name(engine)
+    options["device"] = check_device(chosen, device)
+    model = _opened(name, by_torch=chosen is EngineName.TORCH, **options)
     if chosen is EngineName.TORCH:
         return model
     folder = resolve(name, revision=revision)
-    planned = plan(model, chosen, folder=folder)
-    either = chosen is EngineName.AUTO
-    return apply(model, planned, folder=folder, threads=threads, or_torch=either)
+    try:
+        planned = plan(model, chosen, folder=folder)
+        if needs_engine(model) and _by_torch(planned):
+            model = _opened(name, by_torch=True, **options)
+        either = chosen is EngineName.AUTO
+        return apply(model, planned, folder=folder, threads=threads, or_torch=either)
+    except TertiumError as error:
+        if chosen is not EngineName.DEFAULT or find_spec("torch") is None:
+            raise
+        warnings.warn(f"torch runs {name}: {error}", TertiumWarning, stacklevel=2)
+        return _opened(name, by_torch=True, **options)
+
+
+def plan_for(
+    name: str | os.PathLike[str],
+    engine: EngineName | str,
+    *,
+    device: str | None = None,
+    **options: Any,
+) -> Plan:
+    """What :func:`load` would run every part of the model with; takes its other options."""
+    chosen = engine_name(engine)
+    if chosen is EngineName.TORCH:
+        return ()
+    model = _opened(name, by_torch=False, device=check_device(chosen, device), **options)
+    folder = resolve(name, revision=options.get("revision"))
+    return plan(model, chosen, folder=folder)
+
+
+def needs_engine(model: Model) -> bool:
+    """Whether any part of the model was read without torch."""
+    return any(part.needs_engine for part in model.parts)
+
+
+def _opened(
+    name: str | os.PathLike[str],
+    *,
+    by_torch: bool,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> Model:
+    """The model without an engine: read without torch where that can be done."""
+    purpose = f"The model {os.fspath(name)}"
+    light = device in (None, "cpu") and not trust_remote_code and find_spec("onnxruntime")
+    if light and not by_torch and (device == "cpu" or not has_accelerator()):
+        try:
+            return loading.load(name, light=True, **options)
+        except NotLightError as error:
+            purpose = f"{purpose} ({error})"
+    if find_spec("torch") is None:
+        require("train", purpose=purpose, packages=["torch"])
+    return loading.load(name, device=device, trust_remote_code=trust_remote_code, **options)
+
+
+def _by_torch(planned: Plan) -> bool:
+    """Whether torch runs the model, or a part of it."""
+    return not planned or any(part.engine is EngineName.TORCH for part in planned)
 
 
 def load_embedder(name: str | os.PathLike[str] = "default", **options: Any) -> Embedder:

@@ -18,7 +18,6 @@ from tertium.engines.graphs import PartGraph, graphs_of
 from tertium.engines.tuning import remembered
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models.base import Model
-from tertium.models.static import StaticEncoder
 from tertium.types import EngineName, Kind
 
 __all__ = ["apply", "plan"]
@@ -29,7 +28,8 @@ def plan(model: Model, engine: EngineName | str, *, folder: Path | None = None) 
 
     Args:
         model: as torch runs it, on the processor unless that is to stay so.
-        engine: a name, or ``auto`` for what ``tertium tune`` found best on this machine, and torch
+        engine: a name, ``default`` for ONNX Runtime where the model was read without torch and
+            torch else, or ``auto`` for what ``tertium tune`` found best on this machine, and torch
             where that does not run.
         folder: the model's own, which may hold exports.
     """
@@ -42,6 +42,10 @@ def plan(model: Model, engine: EngineName | str, *, folder: Path | None = None) 
         return (_exported(name, static_export(model)),)
     if name is EngineName.AUTO:
         return _tuned(model, folder)
+    if name is EngineName.DEFAULT:
+        if not any(part.needs_engine for part in model.parts):
+            return ()
+        name = EngineName.ONNX
     require_engine(name)
     return tuple(_exported(name, ensure(graph, name, folder=folder)) for graph in graphs_of(model))
 
@@ -105,6 +109,8 @@ def _tuned(model: Model, folder: Path | None) -> Plan:
                 check_engine(graph, best.engine, export.folder)
                 budget, threads = best.token_budget, best.threads
                 chosen = _exported(best.engine, export, token_budget=budget, threads=threads)
+        if chosen.engine is EngineName.TORCH and graph.part.needs_engine and best is None:
+            chosen = _exported(EngineName.ONNX, ensure(graph, EngineName.ONNX, folder=folder))
         planned.append(chosen)
     return tuple(planned)
 
@@ -122,7 +128,9 @@ def _or_torch(graph: PartGraph, engine: EngineName, *, when: bool = True) -> Ite
         )
 
 
-def _static(model: Model, chosen: PartPlan) -> StaticEncoder:
+def _static(model: Model, chosen: PartPlan) -> Model:
+    from tertium.models.static import StaticEncoder
+
     export = static_export(model)
     _check_same(chosen, export, model.name)
     return StaticEncoder.load(export.folder, name=model.name)

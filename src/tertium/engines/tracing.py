@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tertium.engines.runtimes import SINGLE_FILE
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, require
 from tertium.models.attention import capture_attention
 from tertium.models.conditional import ConditionalScorer
 from tertium.models.encoder import Encoder, evaluating
@@ -108,6 +108,7 @@ def _trace(
         axes: names of the axes of every input; one in capitals has always the example's length.
         path: of the file; weights beyond two gigabytes go to a second one beside it.
     """
+    require("fast", purpose="Tracing a graph", packages=["onnx", "onnxscript"])
     varying = {axis: torch.export.Dim(axis) for axis in axes if not axis.isupper()}
     shape = {at: varying[axis] for at, axis in enumerate(axes) if axis in varying}
     size = sum(tensor.nbytes for tensor in graph.state_dict().values())

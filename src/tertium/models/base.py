@@ -307,6 +307,11 @@ class Part(Model):
     token_budget: int | None = None
 
     @property
+    def needs_engine(self) -> bool:
+        """Whether the model was read without torch, so that only an engine can run it."""
+        return False
+
+    @property
     def members(self) -> tuple[Member, ...]:
         """The model itself."""
         return (Member(self),)

@@ -21,6 +21,7 @@ from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
 from tertium.models.base import Part, TripleScorer, digest
 from tertium.models.encoder import Encoder, evaluating
 from tertium.models.fingerprint import weights_digest
+from tertium.models.light import load_encoder
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats, lean_batches
 from tertium.models.triples import JoinedIds, TripleTokenizer
@@ -137,7 +138,7 @@ class ConditionalScorer(Part, TripleScorer):
         manifest = _checked(manifest or read_manifest(folder), folder)
         _check_pooling(options.pop("pooling", None))
         length = options.pop("max_length", None) or manifest.details.get("max_length")
-        encoder = Encoder.load(folder / _ENCODER, max_length=length, **options)
+        encoder = load_encoder(folder / _ENCODER, max_length=length, pooling=None, **options)
         encoder.training_data = manifest.training_data
         return cls._attach(encoder, folder, manifest)
 
@@ -165,6 +166,11 @@ class ConditionalScorer(Part, TripleScorer):
         load_head(head, folder / HEAD)
         labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
         return cls(encoder, head.to(encoder.device), labels)
+
+    @property
+    def needs_engine(self) -> bool:
+        """Whether the encoder was read without torch."""
+        return self._encoder.needs_engine
 
     @property
     def readers(self) -> tuple[TextEncoder, ...]:

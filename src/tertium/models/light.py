@@ -210,6 +210,11 @@ class LightEncoder(TextEncoder):
         return getattr(self.encoder, name)
 
     @property
+    def needs_engine(self) -> bool:
+        """It was read without torch."""
+        return True
+
+    @property
     def kind(self) -> Kind:
         """What ``tertium.json`` calls it."""
         return self._kind

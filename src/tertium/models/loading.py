@@ -1,7 +1,7 @@
 """One way in: a reserved name, a folder or a hub id gives the right model for its kind."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,12 +9,11 @@ from tertium.errors import TertiumError, unknown_name
 from tertium.files import check_new_folder
 from tertium.models.base import Embedder, Model, TripleScorer
 from tertium.models.conditional import ConditionalScorer
-from tertium.models.encoder import Encoder
+from tertium.models.light import load_encoder
 from tertium.models.mixture import ConditionalAverage, Ensemble, member_weights
 from tertium.models.names import resolve, resolve_base
 from tertium.models.pair import PairScorer
 from tertium.models.static import StaticEncoder, is_static
-from tertium.models.surgery import tower_encoders
 from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, read_members
 from tertium.types import Kind, Pooling
 
@@ -33,12 +32,12 @@ _DEEPEST = 8  # adapters on adapters and mixtures of mixtures
 
 # What ``load`` makes of a folder, by the kind that its ``tertium.json`` names. Members and adapters
 # are read here: they may be of any kind.
-KINDS: dict[Kind, type[Encoder] | type[PairScorer] | type[ConditionalScorer]] = {
-    Kind.ENCODER: Encoder,
-    Kind.TWIN: Encoder,
-    Kind.STATIC: StaticEncoder,
-    Kind.PAIR: PairScorer,
-    Kind.CONDITIONAL: ConditionalScorer,
+KINDS: dict[Kind, Callable[..., Model]] = {
+    Kind.ENCODER: load_encoder,
+    Kind.TWIN: load_encoder,
+    Kind.STATIC: StaticEncoder.load,
+    Kind.PAIR: PairScorer.load,
+    Kind.CONDITIONAL: ConditionalScorer.load,
 }
 
 
@@ -50,6 +49,7 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    light: bool = False,
 ) -> Model:
     """Load a model, run by torch; :func:`tertium.load` also takes an engine.
 
@@ -63,6 +63,8 @@ def load(
         max_length: read at most this many tokens of a text.
         revision: branch, tag or commit of a hub model.
         trust_remote_code: run code that comes with the model.
+        light: read it without torch, for an engine that is yet to be given to it; raises
+            NotLightError where that cannot be done.
     """
     folder = resolve(name, revision=revision)
     options: dict[str, Any] = {
@@ -70,6 +72,7 @@ def load(
         "device": device,
         "max_length": max_length,
         "trust_remote_code": trust_remote_code,
+        "light": light,
     }
     try:
         return _load(folder, name=str(name), **options)
@@ -178,6 +181,8 @@ def write_towers(
     twin = load(source, revision=revision)
     if twin.kind not in (Kind.TWIN, Kind.ENCODER):
         raise TertiumError(f"{source} is not a twin: it has no towers.")
+    from tertium.models.surgery import tower_encoders
+
     first, second = tower_encoders(twin.encoder)
     first.save(folder / "first")
     second.save(folder / "second")
@@ -208,15 +213,16 @@ def _load(
             f"{', '.join(kinds)}, as {above[-1]} needs."
         )
     if manifest is None:
-        plain: type[Encoder] = StaticEncoder if is_static(folder) else Encoder
-        return plain.load(folder, name=name, **options)
+        if is_static(folder):
+            return StaticEncoder.load(folder, name=name, **options)
+        return load_encoder(folder, name=name, **options)
     options |= {"name": name, "above": (*above, folder)}
     if manifest.kind is Kind.ENSEMBLE or "members" in manifest.details:
         return _load_mixture(folder, manifest, **options)
     if "base" in manifest.details:
         return _load_adapter(folder, manifest, **options)
     del options["above"]
-    return KINDS[manifest.kind].load(folder, manifest=manifest, **options)
+    return KINDS[manifest.kind](folder, manifest=manifest, **options)
 
 
 def _load_mixture(folder: Path, manifest: Manifest, *, name: str, **options: Any) -> Model:
@@ -246,11 +252,11 @@ def _load_adapter(
     length = max_length or manifest.details.get("max_length")
     place = resolve_base(folder, manifest.details)
     base = _load(place, pooling=None, max_length=length, **options)
-    if len(base.encoders) != 1:
+    if len(base.readers) != 1:
         base_name = manifest.details["base"]
         raise TertiumError(f"{folder / FILE_NAME}: '{base_name}' is not a single encoder.")
     adapted = ConditionalScorer if manifest.kind is Kind.CONDITIONAL else PairScorer
-    return adapted.load_adapter(folder, base.encoder, manifest=manifest, pooling=pooling)
+    return adapted.load_adapter(folder, base.readers[0], manifest=manifest, pooling=pooling)
 
 
 def _pooling(name: Pooling | str) -> Pooling:

@@ -18,6 +18,7 @@ from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
 from tertium.models.base import Embedder, EncodeOptions, Member, digest
 from tertium.models.encoder import Encoder
 from tertium.models.fingerprint import weights_digest
+from tertium.models.light import load_encoder
 from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, write_manifest
 from tertium.types import Kind, Pooling, TextPair
 
@@ -47,7 +48,7 @@ class PairScorer(Embedder):
     ) -> "PairScorer":
         """Load a folder of kind ``pair``; takes the options of :meth:`Encoder.load`."""
         manifest = manifest or read_manifest(folder)
-        return cls._attach(Encoder.load(folder, manifest=manifest, **options), folder, manifest)
+        return cls._attach(load_encoder(folder, manifest=manifest, **options), folder, manifest)
 
     @classmethod
     def load_adapter(

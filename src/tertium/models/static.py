@@ -76,6 +76,7 @@ class StaticEncoder(Encoder):
         device: str | None = None,
         max_length: int | None = None,
         trust_remote_code: bool = False,
+        light: bool = False,
     ) -> "StaticEncoder":
         """Load a sentence-transformers folder that begins with static embeddings.
 
@@ -87,6 +88,7 @@ class StaticEncoder(Encoder):
             device: torch device (default: the processor, which is as fast as any).
             max_length: must be None, for texts are read whole.
             trust_remote_code: run code that comes with the model.
+            light: taken and not needed.
         """
         called = name or folder.name
         if pooling is not None or max_length is not None:
