@@ -20,6 +20,7 @@ from tertium.engines.runtimes import SINGLE_FILE
 from tertium.errors import TertiumError
 from tertium.models.base import Model, Part
 from tertium.models.conditional import ConditionalScorer, model_shape
+from tertium.models.fingerprint import numbers
 from tertium.models.graphs import (
     GraphBuilder,
     Layers,
@@ -185,7 +186,7 @@ class ScorerGraph(PartGraph):
         score = HEAD_GRAPHS[head.kind](
             graph,
             config,
-            _numbers(head),
+            {name: x.astype(np.float32) for name, x in numbers(head).items()},
             [
                 Side(vector=v, tokens=t, mask=m, segments=s, attention=maps)
                 for v, t, m, s, *maps in zip(*parts, strict=True)

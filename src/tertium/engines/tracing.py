@@ -1,4 +1,4 @@
-"""Graphs that torch traces: of architectures, poolings and heads for which we have none of our own."""
+"""Graphs that torch traces, of architectures, poolings and heads that have none of ours."""
 
 import contextlib
 import logging

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from torch import Tensor, nn
 
 from tertium.errors import TertiumError
@@ -77,6 +81,22 @@ def apply_adapter(model: nn.Module, adapter: Mapping[str, Tensor]) -> None:
         weights[name].add_(change)
 
 
+def change_weights(weights: dict[str, NDArray[Any]], file: Path) -> dict[str, NDArray[Any]]:
+    """``weights`` with what the adapter in ``file`` changes."""
+    found = dict(weights)
+    adapter = load_file(file)
+    for key, value in adapter.items():
+        name, _, part = key.rpartition(".")
+        if f".{part}" == _DELTA:
+            change = value.astype(np.float64)
+        elif f".{part}" == _UP:
+            change = value.astype(np.float64) @ adapter[name + _DOWN].astype(np.float64)
+        else:
+            continue
+        found[name] = (found[name] + change).astype(np.float32)
+    return found
+
+
 def load_adapter(model: nn.Module, file: Path) -> dict[str, Tensor]:
     """Apply the adapter in ``file`` to ``model``, in place; gives its tensors."""
     adapter = read_tensors(file)
@@ -91,6 +111,8 @@ def adapted_encoder(
     encoder: Encoder, folder: Path, manifest: Manifest, *, pooling: Pooling | None = None
 ) -> tuple[Encoder, dict[str, Tensor]]:
     """The encoder that the adapter in ``folder`` makes of its base, in place; and its tensors."""
+    if not isinstance(encoder, Encoder):
+        return encoder.adapted(folder / ADAPTER, manifest, pooling=pooling), {}
     pooling = pooling or manifest.pooling
     if pooling is not None:
         encoder = encoder.with_pooling(pooling, normalize=manifest.details.get("normalize"))

@@ -258,6 +258,14 @@ class ConditionalScorer(Part, TripleScorer):
             },
         )
 
+    def inputs(self, triples: list[TextTriple]) -> dict[str, NDArray[np.int64]]:
+        """A batch of triples as the graph takes it, with an axis for the sequences."""
+        features = self.model.features(self.model.sequences(triples))
+        sides = len(self.head.sequences)
+        return {
+            key: value.numpy().reshape(sides, -1, value.shape[1]) for key, value in features.items()
+        }
+
     @torch.inference_mode()
     def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
