@@ -32,7 +32,7 @@ SENTENCES = ["the cat sleeps .", "a b c", "the dog barks , the cat sleeps ."]
 
 @pytest.fixture
 def encoder(tiny_bert: Path) -> Encoder:
-    loaded = tertium.load(tiny_bert)
+    loaded = tertium.load(tiny_bert, engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 
@@ -102,7 +102,7 @@ def test_one_text_has_no_negatives(encoder: Encoder) -> None:
 
 
 def test_texts_that_are_too_short_share_nothing(encoder: Encoder, tmp_path: Path) -> None:
-    single = tertium.load(tiny_model(tmp_path / "one-head", heads=1))
+    single = tertium.load(tiny_model(tmp_path / "one-head", heads=1), engine="torch")
     assert isinstance(single, Encoder)
     found = pair_information(single, ["", "", "a b c d"])  # CLS and SEP are four positions
     assert not found.positive_information[:2].any() and found.positive_information[2] > 0
@@ -131,7 +131,7 @@ def test_a_scatter_of_both_kinds_of_pairs(encoder: Encoder) -> None:
 def test_histograms_have_a_panel_per_slice(
     shape: dict[str, int], panels: int, tmp_path: Path
 ) -> None:
-    encoder = tertium.load(tiny_model(tmp_path / "model", **shape))
+    encoder = tertium.load(tiny_model(tmp_path / "model", **shape), engine="torch")
     assert isinstance(encoder, Encoder)
     figure = attention_histograms(encoder, TEXTS)
     assert len(figure.axes) == panels

@@ -20,7 +20,7 @@ WORDS = TEXT.split()
 
 @pytest.fixture(params=["bert", "roberta"])
 def encoder(request: pytest.FixtureRequest) -> Encoder:
-    loaded = tertium.load(request.getfixturevalue(f"tiny_{request.param}"))
+    loaded = tertium.load(request.getfixturevalue(f"tiny_{request.param}"), engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def model(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     head = CONDITIONAL_HEADS["bi"](model_shape(encoder))
     folder = tmp_path_factory.mktemp("conditional") / "model"

@@ -19,7 +19,7 @@ TRIPLE = ("the cat sleeps .", "a dog !", "the animal")
 
 @pytest.fixture(params=["bert", "roberta"])
 def encoder(request: pytest.FixtureRequest) -> Encoder:
-    loaded = tertium.load(request.getfixturevalue(f"tiny_{request.param}"))
+    loaded = tertium.load(request.getfixturevalue(f"tiny_{request.param}"), engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 
@@ -42,7 +42,7 @@ def test_words_are_those_that_an_explanation_is_about(encoder: Encoder) -> None:
 
 
 def test_words_of_one_piece_have_the_weights_of_their_tokens(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     texts = ("a b", "c", "d e")  # every letter is one token of the toy vocabulary
     ids = [encoder.tokenizer.encode(text, add_special_tokens=False) for text in texts]
@@ -80,7 +80,7 @@ def test_a_bi_encoder_relates_each_sentence_to_the_condition_alone(encoder: Enco
 
 
 def test_another_model_as_baseline(tiny_bert: Path, encoder: Encoder) -> None:
-    other = tertium.load(tiny_bert)
+    other = tertium.load(tiny_bert, engine="torch")
     assert isinstance(other, Encoder)
     own, compared = focus(other, TRIPLE), focus(encoder, TRIPLE, baseline=other)
     assert_close(compared.attention, own.attention)
@@ -88,7 +88,7 @@ def test_another_model_as_baseline(tiny_bert: Path, encoder: Encoder) -> None:
 
 
 def test_long_sentences_are_cut_as_the_model_cuts_them(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert, max_length=12)
+    encoder = tertium.load(tiny_bert, max_length=12, engine="torch")
     assert isinstance(encoder, Encoder)
     found = focus(encoder, ("a b c d e f g h i j", "x y", "the dog"))
     assert found.words == ("a", "b", "c", "d", "x", "y") and found.split == 4

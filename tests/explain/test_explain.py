@@ -21,7 +21,7 @@ def encoder(request: pytest.FixtureRequest) -> Encoder:
 
 
 def loaded(folder: Path) -> Encoder:
-    encoder = tertium.load(folder)
+    encoder = tertium.load(folder, engine="torch")
     assert isinstance(encoder, Encoder)
     return encoder
 

@@ -38,7 +38,7 @@ def test_a_linear_score_is_explained_exactly() -> None:
 
 
 def test_it_adds_up_to_the_cosine(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     features = encoder.features(["the cat sleeps .", "a dog"])
 

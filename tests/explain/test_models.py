@@ -27,7 +27,7 @@ HEADS = [
 
 
 def encoder_of(folder: Path) -> Encoder:
-    encoder = tertium.load(folder)
+    encoder = tertium.load(folder, engine="torch")
     assert isinstance(encoder, Encoder)
     return encoder
 

@@ -41,7 +41,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def encoder(tiny_bert: Path) -> Encoder:
-    loaded = tertium.load(tiny_bert)
+    loaded = tertium.load(tiny_bert, engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 

@@ -8,12 +8,12 @@ from tertium.models import Encoder
 
 @pytest.fixture(scope="session")
 def bert(tiny_bert: Path) -> Encoder:
-    return tertium.load(tiny_bert)
+    return tertium.load(tiny_bert, engine="torch")
 
 
 @pytest.fixture(scope="session")
 def roberta(tiny_roberta: Path) -> Encoder:
-    return tertium.load(tiny_roberta)
+    return tertium.load(tiny_roberta, engine="torch")
 
 
 @pytest.fixture(scope="session", params=["bert", "roberta"])
@@ -26,4 +26,4 @@ def tiny(request: pytest.FixtureRequest) -> Encoder:
 @pytest.fixture(scope="session")
 def default_encoder() -> Encoder:
     """The real embedded model; slow to load, so shared."""
-    return tertium.load()
+    return tertium.load(engine="torch")

@@ -38,7 +38,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def scorer_of(folder: Path, config: dict[str, Any]) -> ConditionalScorer:
-    encoder = tertium.load(folder)
+    encoder = tertium.load(folder, engine="torch")
     assert isinstance(encoder, Encoder)
     encoder.training_data = (TrainingData(name="C-STS", split="train"),)
     settings = dict(config)

@@ -18,7 +18,7 @@ TEXTS = ["the cat sleeps .", "a dog barks"]
 
 @pytest.fixture
 def encoder(tiny_bert: Path) -> Encoder:
-    loaded = tertium.load(tiny_bert)
+    loaded = tertium.load(tiny_bert, engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 

@@ -30,7 +30,7 @@ NESTED = b"[" * 100_000
 def folders(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder of every kind."""
     root = tmp_path_factory.mktemp("kinds")
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     shutil.copytree(tiny_bert, root / "plain")
     encoder.save(root / "encoder")

@@ -39,7 +39,7 @@ def test_every_reserved_name_is_described() -> None:
 
 
 def test_a_plain_transformers_folder_is_pooled_by_the_mean(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     assert encoder.pooling is Pooling.MEAN
     assert encoder.name == str(tiny_bert)

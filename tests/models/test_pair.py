@@ -30,7 +30,7 @@ def head_of(kind: str) -> PairHead:
 
 
 def scorer_of(folder: Path, kind: str, labels: OrderedLabels = GRADES) -> PairScorer:
-    encoder = tertium.load(folder)
+    encoder = tertium.load(folder, engine="torch")
     assert isinstance(encoder, Encoder)
     encoder.training_data = (TrainingData(name="STS-B", split="train"),)
     return PairScorer(encoder, head_of(kind), labels)
@@ -136,7 +136,7 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
     seen = scorer.training_data
     encoder = scorer.encoder.with_pooling(Pooling.CLS, normalize=normalize)
     scorer = PairScorer(encoder, scorer.head, scorer.labels)
-    base = tertium.load(tiny_bert)
+    base = tertium.load(tiny_bert, engine="torch")
     assert isinstance(base, Encoder)
     tuned = {
         name: tensor if "embeddings" in name else tensor + 0.05 * torch.randn_like(tensor)

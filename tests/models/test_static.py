@@ -20,7 +20,7 @@ TEXTS = ["the cat sleeps .", "a dog barks", "", "a b c d e f g", "a dog barks", 
 
 @pytest.fixture(scope="module")
 def static(tiny_bert: Path) -> StaticEncoder:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     encoder.training_data = (TrainingData(name="wiki"),)
     return distil_static(encoder, dimensions=16)

@@ -29,7 +29,7 @@ def other_weights(encoder: Encoder) -> Encoder:
 
 
 def loaded(folder: Path, pooling: Pooling = Pooling.CLS) -> Encoder:
-    encoder = tertium.load(folder, pooling=pooling)
+    encoder = tertium.load(folder, pooling=pooling, engine="torch")
     assert isinstance(encoder, Encoder)
     return encoder
 

@@ -12,7 +12,7 @@ from tertium.models.triples import TripleTokenizer, shared_budget
 
 @pytest.fixture(params=["bert", "roberta"])
 def joiner(request: pytest.FixtureRequest) -> TripleTokenizer:
-    encoder = tertium.load(request.getfixturevalue(f"tiny_{request.param}"))
+    encoder = tertium.load(request.getfixturevalue(f"tiny_{request.param}"), engine="torch")
     assert isinstance(encoder, Encoder)
     return TripleTokenizer(encoder.tokenizer, max_length=16)
 

@@ -531,7 +531,7 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
 def test_an_adapter_on_an_adapter(
     tmp_path: Path, tiny_bert: Path, reserve: Callable[[str, Path], str]
 ) -> None:
-    below = tertium.load(tiny_bert)
+    below = tertium.load(tiny_bert, engine="torch")
     assert isinstance(below, Encoder)
     tuned = {
         name: tensor if "embeddings" in name else tensor + 0.05 * torch.randn_like(tensor)
@@ -559,7 +559,7 @@ def test_an_adapter_on_an_adapter(
 def test_an_adapter_changes_one_encoder(
     tmp_path: Path, tiny_bert: Path, reserve: Callable[[str, Path], str]
 ) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     Ensemble([encoder, encoder]).save(tmp_path / "both")
     scorer = PairScorer(encoder, CosineHead(low=0.0, high=5.0), OrderedLabels(0.0, 5.0))

@@ -68,7 +68,7 @@ def test_the_student_approaches_its_teachers(
     options = QUICK | {"schedule": QUICK["schedule"] | {"max_steps": 60}}
     trained = distil([tiny_bert, tiny_roberta], student, texts, tmp_path / "m", **options)
     teacher = combine([tiny_bert, tiny_roberta])
-    after = tertium.load(tmp_path / "m")
+    after = tertium.load(tmp_path / "m", engine="torch")
     assert isinstance(after, Encoder) and after.pooling == "mean"
     assert distance(after, teacher) < distance(tertium.load(student), teacher) / 3
     losses = [entry["distil"] for entry in trained.log["distil"] if "distil" in entry]
@@ -125,7 +125,7 @@ def test_a_projection_may_be_kept(wide: Path, student: Path, texts: Path, tmp_pa
     assert model.dimension == 48 and model.pooling == "mean"
     stock = SentenceTransformer(str(tmp_path / "m"), device="cpu")
     np.testing.assert_allclose(stock.encode(TEXTS), model.encode(TEXTS), atol=1e-5)
-    start = tertium.load(student)
+    start = tertium.load(student, engine="torch")
     assert isinstance(start, Encoder) and start.dimension == 32
 
 

@@ -119,7 +119,7 @@ def test_without_the_benchmark_graded_pairs_are_held_out_and_that_is_said(
 
 
 def test_the_held_out_pairs_measure_the_encoder(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     pairs = [(f"the {a}", f"the {b}", float(a == b)) for a in "abcd" for b in "abc"]
     spec = SelectSpec(task="held-out")
@@ -141,7 +141,7 @@ def test_other_stages_keep_their_selection(tmp_path: Path) -> None:
 
 
 def test_the_held_out_texts_measure_the_encoder(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     spec = SelectSpec(task="held-out")
     with pytest.warns(TertiumWarning, match="too few examples to hold any out"):
@@ -157,7 +157,7 @@ def test_the_held_out_texts_measure_the_encoder(tiny_bert: Path) -> None:
 
 @SMALL
 def test_the_benchmark_measures_the_encoder(tiny_bert: Path, benchmarks_folder: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     select = build_selection(SelectSpec(), encoder, folder=benchmarks_folder)
     assert select is not None

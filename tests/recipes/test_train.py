@@ -374,7 +374,7 @@ def test_a_contrastive_run_leaves_an_encoder_alone(tiny_bert: Path, tmp_path: Pa
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
     trained = train(recipe, tmp_path / "model")
     assert trained.log["contrast"][0].keys() >= {"loss", "contrast", "masked_lm"}
-    model = tertium.load(trained.folder)
+    model = tertium.load(trained.folder, engine="torch")
     assert isinstance(model, Encoder) and model.scale == (-1.0, 1.0)
     assert [(data.name, data.use) for data in model.training_data] == [(str(texts), "training")]
     # Neither the projection nor the language-model head is part of the model.

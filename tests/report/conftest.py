@@ -26,7 +26,7 @@ def kinds(
     """A folder of every kind that ``tertium.load`` knows."""
     folder = tmp_path_factory.mktemp("kinds")
     one = loaded(tiny_bert, Pooling.CLS)
-    two = tertium.load(tiny_roberta)
+    two = tertium.load(tiny_roberta, engine="torch")
     assert isinstance(two, Encoder)
     PairScorer(one, CosineHead(low=0.0, high=5.0), OrderedLabels(0.0, 5.0)).save(folder / "pair")
     join_towers(one, other_weights(one)).save(folder / "twin")

@@ -15,7 +15,7 @@ TEXTS = ["the cat sleeps .", "a dog barks", "", "x " * 200, "a dog barks", "a " 
 
 @pytest.fixture(scope="module")
 def bert(tiny_bert: Path) -> Encoder:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     return encoder
 

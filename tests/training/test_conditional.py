@@ -19,7 +19,7 @@ EXAMPLES = TripleExamples(TEXTS, [1.0, 0.25, 0.5], ((0, 1), (2,)))
 
 @pytest.fixture(params=["bi", "seaver"])
 def module(request: pytest.FixtureRequest, tiny_bert: Path) -> ConditionalModule:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     head = CONDITIONAL_HEADS[request.param](ModelShape(32, 32, 4, 3))
     mse = MSE(head=nn.Identity(), low=0.0, high=1.0, clip="none")

@@ -14,7 +14,7 @@ from tests.training.toys import toy_examples
 
 @pytest.fixture(scope="module")
 def encoder(tiny_bert: Path) -> Encoder:
-    loaded = tertium.load(tiny_bert)
+    loaded = tertium.load(tiny_bert, engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 

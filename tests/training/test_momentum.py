@@ -38,7 +38,7 @@ SETTINGS: dict[str, Any] = {"size": 5, "decay": 0.9, "dropout": 0.3}
 
 @pytest.fixture
 def encoder(tiny_bert: Path) -> Encoder:
-    loaded = tertium.load(tiny_bert)
+    loaded = tertium.load(tiny_bert, engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 

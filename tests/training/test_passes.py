@@ -15,7 +15,7 @@ TEXTS = ["a", "the cat sleeps , the dog barks .", "a b c", "x", "the dog barks",
 
 @pytest.fixture(params=["bert", "roberta"])
 def encoder(request: pytest.FixtureRequest) -> Encoder:
-    loaded = tertium.load(request.getfixturevalue(f"tiny_{request.param}"))
+    loaded = tertium.load(request.getfixturevalue(f"tiny_{request.param}"), engine="torch")
     assert isinstance(loaded, Encoder)
     return loaded
 

@@ -56,7 +56,7 @@ def toy_examples(count: int = 24, *, seed: int = 0) -> Examples:
 def toy_module(
     model: Path, *, dropout: bool = True, objectives: dict[str, type[Objective]] | None = None
 ) -> TrainingModule:
-    encoder = tertium.load(model)
+    encoder = tertium.load(model, engine="torch")
     assert isinstance(encoder, Encoder)
     module = TrainingModule(
         encoder,
@@ -97,7 +97,7 @@ def contrastive_module(
     tokens_per_pass: int | None = None,
 ) -> TrainingModule:
     """A module on single texts; ``views`` are settings by kind, in their order."""
-    encoder = tertium.load(model)
+    encoder = tertium.load(model, engine="torch")
     assert isinstance(encoder, Encoder)
     parts = {type(part).__name__: WeightedObjective(part) for part in objectives or [InfoNCE()]}
     if masked:
