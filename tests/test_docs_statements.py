@@ -118,7 +118,7 @@ def mistake(words: list[str]) -> str | None:
     """The first word of a command line that is not a command or an option of it."""
     command: Any = typer.main.get_command(app)
     rest = list(words)
-    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+    while hasattr(command, "commands") and rest and not rest[0].startswith(("-", "[")):
         first, *others = rest.pop(0).split("|")  # a table writes a|b for alternatives
         unknown = {first, *others} - command.commands.keys()
         if unknown:

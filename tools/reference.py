@@ -42,12 +42,16 @@ def refreshed(text: str) -> str:
 
 
 def commands(command: Any = None, name: str = "tertium") -> dict[str, Any]:
-    """Commands by their full names, without hidden ones; a group stands for its members."""
+    """Commands by their full names, without hidden ones; a group stands for its members.
+
+    A group that does something on its own is a command too.
+    """
     command = typer.main.get_command(app) if command is None else command
     inside = getattr(command, "commands", None)
     if inside is None:
         return {name: command}
-    return {
+    own = {name: command} if command.invoke_without_command and name != "tertium" else {}
+    return own | {
         full: leaf
         for key, inner in inside.items()
         if not inner.hidden

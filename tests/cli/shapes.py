@@ -13,6 +13,7 @@ OPEN = {
     "doctor": {"packages", "extras", "engines", "data", "model"},
     "evaluate": {"results", "poolings", "versions"},
     "export": {"settings", "parity"},
+    "models fetch": {"files"},
     "lowshot": {"recipes", "subsets"},
     "recipes": {"encoder", "stages"},
     "report": {"sections", "provenance"},

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 import tertium
 from tertium.cli import app
 from tertium.data import samples
+from tertium.files import sha256
+from tertium.models.fetching import REMOTE, Remote
 from tertium.models.names import SHA256
 from tests.cli.conftest import Run
 
@@ -28,6 +30,8 @@ def registered(group: typer.Typer, prefix: str = "") -> set[str]:
     for inner in group.registered_groups:
         assert inner.typer_instance is not None
         names |= registered(inner.typer_instance, f"{prefix}{inner.name} ")
+        if inner.typer_instance.registered_callback is not None:
+            names.add(f"{prefix}{inner.name}")
     return names
 
 
@@ -224,14 +228,39 @@ def test_models(run: Run) -> None:
     models = json.loads(run("models", "--json").out)["models"]
     assert [(model["name"], model["kind"]) for model in models] == [
         ("default", "encoder"),
+        ("base", "encoder"),
         ("sts", "pair"),
         ("conditional", "conditional"),
     ]
     for model in models:
         assert model.keys() == {"name", "kind", "summary", "folder", "problem"}
+        if model["name"] == "base" and model["folder"] is None:  # it need not be here
+            assert "tertium models fetch base" in model["problem"]
+            continue
         assert Path(model["folder"]).is_dir() and model["problem"] is None
     shown = run("models").out
     assert "default" in shown and "sts" in shown
+
+
+def test_models_fetch(
+    run: Run, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "cache"))
+    files = {path.name: sha256(path) for path in tiny_bert.iterdir()}
+    monkeypatch.setitem(REMOTE, "base", Remote("base", "tiny", "some/model", "abc", files, {}))
+    ran = run("models", "fetch", "base", "--from", str(tiny_bert), "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert (found["source"], found["files"]) == (str(tiny_bert), files)
+    assert set(found["fetched"]) == set(files)
+    assert "from the cache" in run("models", "fetch").err
+    (base,) = [m for m in json.loads(run("models", "--json").out)["models"] if m["name"] == "base"]
+    assert base["folder"] == found["folder"]
+
+
+def test_models_fetch_of_what_there_is_not(run: Run, tmp_path: Path) -> None:
+    assert "No model to fetch 'large'. Known: base." in run("models", "fetch", "large").err
+    assert "no such folder" in run("models", "fetch", "--from", str(tmp_path / "no")).err
 
 
 def test_data_check_of_a_good_file(run: Run) -> None:

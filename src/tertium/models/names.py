@@ -10,6 +10,7 @@ from typing import Any
 
 from tertium.errors import ModelNotFoundError, TertiumError
 from tertium.files import remembered_sha256
+from tertium.models.fetching import remote_folder
 from tertium.records.manifest import FILE_NAME, read_manifest
 from tertium.types import Kind
 
@@ -46,6 +47,11 @@ NAMES: dict[str, NamedModel] = {
         lambda: default_folder(),
         Kind.ENCODER,
         "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install",
+    ),
+    "base": NamedModel(
+        lambda: remote_folder("base"),
+        Kind.ENCODER,
+        "all-mpnet-base-v2, 109 M parameters, fetched once: tertium models fetch base",
     ),
     "sts": NamedModel(
         lambda: _SHIPPED / "sts", Kind.PAIR, "graded similarity from 0 to 5, trained on STS-B"
