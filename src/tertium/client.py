@@ -108,26 +108,32 @@ class Client:
         """Close the connection; the next call opens another."""
         self._connection.close()
 
-    def embed(self, texts: Iterable[str], *, dimensions: int | None = None) -> NDArray[np.float32]:
-        """One vector of length 1 for each text."""
+    def embed(
+        self, texts: Iterable[str], *, dimensions: int | None = None, model: str | None = None
+    ) -> NDArray[np.float32]:
+        """One vector of length 1 for each text; ``model`` is for a server that has several."""
         rows: list[NDArray[np.float32]] = []
-        cut = {} if dimensions is None else {"dimensions": dimensions}
         for part in self._parts(texts):
-            found = self._ask("embeddings", {"input": part, "encoding_format": "base64", **cut})
+            asked = {"input": part, "encoding_format": "base64", "dimensions": dimensions}
+            found = self._ask("embeddings", {**asked, "model": model})
             rows += [np.frombuffer(base64.b64decode(x["embedding"]), "<f4") for x in found["data"]]
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
-    def similarity(self, pairs: Iterable[tuple[str, str]]) -> Scores:
+    def similarity(self, pairs: Iterable[tuple[str, str]], *, model: str | None = None) -> Scores:
         """How similar the texts of each pair are."""
-        return self._scores("similarity", "pairs", pairs)
+        return self._scores("similarity", "pairs", pairs, model)
 
-    def conditional(self, triples: Iterable[tuple[str, str, str]]) -> Scores:
+    def conditional(
+        self, triples: Iterable[tuple[str, str, str]], *, model: str | None = None
+    ) -> Scores:
         """How similar two texts are under a condition, for each triple."""
-        return self._scores("conditional", "triples", triples)
+        return self._scores("conditional", "triples", triples, model)
 
-    def explain(self, a: str, b: str, *, on: str | None = None) -> dict[str, Any]:
+    def explain(
+        self, a: str, b: str, *, on: str | None = None, model: str | None = None
+    ) -> dict[str, Any]:
         """Which words made the score of two texts, as ``tertium explain --json`` prints it."""
-        return self._ask("explain", {"a": a, "b": b, "on": on})
+        return self._ask("explain", {"a": a, "b": b, "on": on, "model": model})
 
     def search(
         self, queries: Sequence[str], *, k: int = 10, threshold: float | None = None
@@ -145,11 +151,13 @@ class Client:
         """What is served."""
         return cast(list[dict[str, Any]], self._ask("models", None)["data"])
 
-    def _scores(self, path: str, field: str, items: Iterable[Sequence[str]]) -> Scores:
+    def _scores(
+        self, path: str, field: str, items: Iterable[Sequence[str]], model: str | None
+    ) -> Scores:
         values: list[float] = []
         answer: dict[str, Any] = {}
         for part in self._parts(items):
-            answer = self._ask(path, {field: part})
+            answer = self._ask(path, {field: part, "model": model})
             values += answer["scores"]
         if not values:
             raise TertiumError(f"There are no {field} to score.")

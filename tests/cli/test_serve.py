@@ -1,11 +1,12 @@
 import json
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
 
 from tertium.cli import app
+from tertium.errors import TertiumError
 from tertium.serve import app as running
 from tertium.serve.settings import Settings
 
@@ -15,12 +16,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings that the server was started with; it is ready at once, and ends."""
     found: list[Settings] = []
 
-    class About:
-        name = "sts"
-        scale = (0.0, 5.0)
+    class Pool:
+        known: ClassVar = {"sts": {"scale": [0.0, 5.0]}}
 
     class Service:
-        about = About()
+        pool = Pool()
 
     def serve(settings: Settings, *, ready: Any) -> None:
         found.append(settings)
@@ -36,7 +36,7 @@ def test_flags_are_settings(asked: list[Settings]) -> None:
     assert ran.exit_code == 0, ran.output
     [settings] = asked
     assert (settings.model, settings.port, settings.page, settings.deadline) == (
-        "default",
+        ("default",),
         0,
         False,
         5.0,
@@ -45,12 +45,26 @@ def test_flags_are_settings(asked: list[Settings]) -> None:
     assert settings.max_inputs == 512 and settings.allowed_hosts == ()
 
 
+def test_models_are_repeated_flags_of_the_right_kind(asked: list[Settings]) -> None:
+    ran = CliRunner().invoke(app, ["serve", "--model", "sts", "-m", "default"])
+    assert ran.exit_code == 0, ran.output
+    assert [served.name for served in asked[0].served] == ["sts", "default", "conditional"]
+    for flags, said in (
+        (["--model", "conditional", "--conditional-model", "none"], "gives no vectors"),
+        (["--conditional-model", "default"], "does not take conditions"),
+        (["--model", "nowhere/at-all"], "nowhere/at-all"),
+    ):
+        ran = CliRunner().invoke(app, ["serve", *flags])
+        assert isinstance(ran.exception, TertiumError) and said in str(ran.exception)
+
+
 def test_json_tells_where_it_listens(asked: list[Settings]) -> None:
     ran = CliRunner().invoke(app, ["serve", "--json"])
     assert json.loads(ran.stdout) == {
         "url": "http://127.0.0.1:8080",
         "model": "sts",
         "scale": [0.0, 5.0],
+        "models": ["sts", "conditional"],
     }
 
 

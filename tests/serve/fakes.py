@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from tertium.errors import TertiumError
 from tertium.explain import tokens as explaining
 from tertium.explain.tokens import States, TokenizedItem
 from tertium.explain.words import split_words
@@ -124,12 +125,19 @@ class FakeReasons(FakeConditional):
 
 
 def load(name: str, **options: Any) -> Any:
-    """A model by its name: ``slow:0.2`` takes 0.2 s for a batch."""
+    """A model by its name: ``slow:0.2`` takes 0.2 s for a batch, ``late:0.2`` to be loaded."""
     if name == "respects":
         return FakeConditional()
     if name == "reasons":
         return FakeReasons()
     word, _, pause = name.partition(":")
+    if word == "deadly":
+        os._exit(3)
+    if word == "broken":
+        raise TertiumError("/secret/weights are damaged.")
+    if word == "late":
+        time.sleep(float(pause))
+        return FakeModel(word)
     model = FakeModel(word, pause=float(pause or 0))
     if word == "mute":
         model.explain = None  # type: ignore[assignment, method-assign]

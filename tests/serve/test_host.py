@@ -7,7 +7,7 @@ import tertium
 from tertium.engines.static import distil_static
 from tertium.models import Encoder, Ensemble
 from tertium.models.tokens import TokenizationStats
-from tertium.serve.host import TextReader, TripleReader
+from tertium.serve.readers import TextReader, TripleReader
 from tests.serve.fakes import FakeConditional, FakeModel
 
 TEXTS = ["the cat sleeps .", "a dog barks", "", "x " * 200, "a dog barks", "a " * 62, "b " * 63]

@@ -84,6 +84,14 @@ def test_our_client_asks_in_parts(site: Live) -> None:
         assert client.search(["a dog"], k=1)[0][0].text == "a dog"
         assert client.explain("a cat", "a dog")["score"] == 0.5
         assert client.models()[0]["id"] == "hash"
+        assert client.conditional([("a", "b", "c")], model="respects").model == "respects"
+        for ask in (
+            lambda: client.embed(["a"], model="gpt"),
+            lambda: client.similarity([("a", "b")], model="gpt"),
+            lambda: client.explain("a", "b", model="gpt"),
+        ):
+            with pytest.raises(ServerError, match="answered by 'hash', not by 'gpt'"):
+                ask()
         with pytest.raises(ServerError, match="k may be") as told:
             client.search(["a"], k=1000)
         assert (told.value.status, told.value.code) == (400, "too_many_hits")
@@ -275,7 +283,9 @@ def test_what_a_closed_connection_asked_for_is_dropped() -> None:
         busy.close()
         with Client(site.url) as client:
             client.embed(["last"])
-        texts = site.service.metrics.registry.get_sample_value("tertium_texts_total")
+        texts = site.service.metrics.registry.get_sample_value(
+            *("tertium_texts_total", {"model": "hash"})
+        )
         assert texts is not None and texts < 12
         assert site.service.queue.held == 0
 

@@ -349,3 +349,38 @@ def test_the_page_of_the_interface_lists_every_path(page: Any, site: Live) -> No
     shown = page.inner_text("#paths")
     for path in ("/v1/embeddings", "/v1/similarity", "/v1/search", "/healthz", "/metrics"):
         assert path in shown
+
+
+def test_one_of_several_models_is_chosen(page: Any) -> None:
+    with live(model=["hash", "other"], conditional_model=["respects", "reasons"]) as site:
+        asked: list[tuple[str, str]] = []
+
+        def note(route: Any) -> None:
+            body = route.request.post_data_json
+            asked.append((route.request.url.rpartition("/")[2], body["model"]))
+            route.continue_()
+
+        page.route("**/v1/similarity", note)
+        page.route("**/v1/conditional", note)
+        page.route("**/v1/embeddings", note)
+        page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog&on=animal")
+        page.wait_for_selector("#words")
+        assert set(asked) == {("similarity", "hash"), ("conditional", "respects")}
+        asked.clear()
+        page.get_by_label("Model", exact=True).select_option("other")
+        page.wait_for_selector("#words")
+        page.get_by_label("Answered by").select_option("reasons")
+        page.wait_for_selector("#words")
+        assert asked[-2:] == [("similarity", "other"), ("conditional", "reasons")]
+        page.get_by_role("tab", name="Many texts").click()
+        page.get_by_label("One text a line").fill("a cat\na dog")
+        page.get_by_role("button", name="Show the matrix").click()
+        page.wait_for_selector("#matrix")
+        assert asked[-1] == ("embeddings", "other")
+
+
+def test_a_single_model_is_named_and_not_offered(page: Any, site: Live) -> None:
+    page.goto(site.url)
+    page.get_by_text("Write two texts").wait_for()
+    assert page.inner_text("#served") == "hash"
+    assert page.locator("#models").is_hidden() and page.locator("#conditional-models").is_hidden()

@@ -26,9 +26,11 @@ def ask(client: Here, *texts: str, **headers: str) -> Any:
 
 
 def counter(client: Here, name: str) -> float:
-    found = client.service.metrics.registry.get_sample_value(name)
-    assert found is not None
-    return found
+    """The sum over all labels."""
+    families = client.service.metrics.registry.collect()
+    samples = [each for family in families for each in family.samples if each.name == name]
+    assert samples
+    return sum(each.value for each in samples)
 
 
 async def until(condition: Any) -> None:
@@ -245,8 +247,8 @@ async def test_without_a_worker_there_is_503() -> None:
 
 @awaited
 async def test_what_cannot_be_served_stops_the_start() -> None:
-    with pytest.raises(TertiumError, match="does not take conditions"):
-        async with running(conditional_model="hash"):
+    with pytest.raises(TertiumError, match="gives no vectors: name it with --conditional-model"):
+        async with running(model="respects"):
             pass
     with pytest.raises(TertiumError, match="holds no index"):
         async with running(index="nowhere"):

@@ -369,7 +369,7 @@ async def test_health_and_counters() -> None:
         assert (await client.get("/readyz")).status_code == 503
     assert 'tertium_requests_total{route="/v1/embeddings",status="200"} 1.0' in text
     assert 'tertium_requests_total{route="other",status="404"} 1.0' in text
-    assert "tertium_tokens_total 8.0" in text and "tertium_workers_ready 1.0" in text
+    assert 'tertium_tokens_total{model="hash"} 8.0' in text and "tertium_workers_ready 1.0" in text
     assert "secret-name" not in text and "cat" not in text
 
 
@@ -384,7 +384,8 @@ async def test_an_endpoint_is_one_entry_of_the_registry() -> None:
     async def lengths(call: Call, asked: LengthsRequest) -> dict[str, Any]:
         """Tokens of all texts."""
         count = len(asked.texts)
-        found, _ = await call.ask("embed", asked.texts, count=count, param="texts", dimensions=None)
+        more: dict[str, Any] = {"model": "hash", "dimensions": None}
+        found, _ = await call.ask("embed", asked.texts, count=count, param="texts", **more)
         return {"tokens": found["tokens"]}
 
     toy = Endpoint("How long texts are", LengthsRequest, LengthsAnswer, lengths)

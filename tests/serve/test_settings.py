@@ -15,7 +15,7 @@ def test_flags_go_before_variables_before_the_file(
     monkeypatch.setenv("TERTIUM_SERVE_PORT", "2")
     monkeypatch.setenv("TERTIUM_SERVE_HOST", "127.0.0.2")
     found = read_settings({"port": 3, "host": None}, config=file)
-    assert (found.port, found.host, found.model) == (3, "127.0.0.2", "from-file")
+    assert (found.port, found.host, found.model) == (3, "127.0.0.2", ("from-file",))
     assert found.cors_origins == ("https://a.example",)
     assert found.max_inputs == Settings.max_inputs
 
@@ -37,6 +37,13 @@ def test_a_variable_holds_several_names(monkeypatch: pytest.MonkeyPatch) -> None
         ({}, {}, "a: [", r"serve\.yaml is not a YAML file"),
         ({"queue_bytes": 2048}, {}, "", r"queue_bytes must leave room"),
         ({"served_name": " "}, {}, "", r"--served-name: .*blank"),
+        ({"model": ["a", ""]}, {}, "", r"--model: .*blank"),
+        ({}, {}, "model: []", r"serve\.yaml, model: A server needs a model"),
+        ({}, {"TERTIUM_SERVE_MODEL": "a,"}, "", r"TERTIUM_SERVE_MODEL: .*blank"),
+        ({"model": ["x/a", "y/a"]}, {}, "", r"served as 'a': name them with --served-name"),
+        ({"model": ["conditional"]}, {}, "", r"Two models would be served as 'conditional'"),
+        ({"served_name": ["a", "b", "c"]}, {}, "", r"3 names are too many for 2 models"),
+        ({"max_models": 0}, {}, "", r"--max-models: .*not 0"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(
@@ -77,3 +84,29 @@ def test_on_a_loopback_address_only_local_names_are_answered(
     flags: dict[str, Any], hosts: set[str]
 ) -> None:
     assert set(read_settings(flags).hosts) == hosts
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ({}, ["sts", "conditional"]),
+        ({"model": "default", "conditional_model": "none"}, ["default"]),
+        ({"model": ["/models/a/", "b/c"], "conditional_model": ["none"]}, ["a", "c"]),
+        ({"model": ["x/a", "y/a"], "served_name": ["one"]}, ["one", "a", "conditional"]),
+        ({"served_name": ["one", "two"]}, ["one", "two"]),
+    ],
+)
+def test_models_have_names(flags: dict[str, Any], names: list[str]) -> None:
+    served = read_settings(flags).served
+    assert [each.name for each in served] == names
+    assert not served[0].takes_conditions
+
+
+def test_several_models_from_a_variable_and_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text("model: [a, b]\nconditional_model: none\n")
+    assert read_settings({}, config=file).model == ("a", "b")
+    monkeypatch.setenv("TERTIUM_SERVE_MODEL", "c, d")
+    assert read_settings({}, config=file).model == ("c", "d")

@@ -35,23 +35,26 @@ def serve(*, config: Path | None = None, as_json: bool = False, **flags: Any) ->
 
     def ready(url: str, service: "Service") -> None:
         silence()
-        about = service.about
+        names = [served.name for served in settings.served]
         if as_json:
-            emit({"url": url, "model": about.name, "scale": list(about.scale)})
+            scale = service.pool.known[names[0]]["scale"]
+            emit({"url": url, "model": names[0], "scale": scale, "models": names})
         else:
-            note(f"{url}: serving {about.name}; stop with Ctrl-C")
+            note(f"{url}: serving {', '.join(names)}; stop with Ctrl-C")
 
     from tertium.serve.app import serve as run
 
-    note(f"loading {settings.model}")
+    note(f"loading {settings.model[0]}")
     run(settings, ready=ready)
 
 
 def _check(settings: Settings) -> None:
     """Say what is missing before a worker is started."""
-    checks.model(settings.model)
-    if settings.conditional_model != "none":
-        checks.model(settings.conditional_model)
+    from tertium.models.names import takes_conditions
+
+    for served in settings.served:
+        checks.model(served.source)
+        served.check(takes_conditions=takes_conditions(served.source))
     checks.engine(settings.engine)
     checks.index(settings.index)
 

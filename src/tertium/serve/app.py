@@ -93,9 +93,12 @@ def _add_health(app: FastAPI, service: Service) -> None:
         """Whether it can answer now, and search if there is an index."""
         able = service.pool.ready and not service.stopping
         word = "ok" if able else "stopping" if service.stopping else "loading"
-        status = {"status": word}
+        status: dict[str, Any] = {"status": word}
         if able and service.settings.index is not None:
             status["search"] = "unavailable" if service.pool.index is None else "ok"
+        names = (served.name for served in service.settings.served)
+        if failed := [name for name in names if service.pool.state(name) == "failed"]:
+            status["failed"] = failed
         return Response(
             orjson.dumps(status),
             status_code=200 if able else 503,

@@ -213,6 +213,14 @@ class QueuedRequest:
         return self.done == len(self.contents)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """What the answer says of its size."""
+        return {
+            "tokens": sum(item.tokens for item in self.items),
+            "cut": sum(item.cut for item in self.items),
+        }
+
+    @property
     def used(self) -> int:
         """Tokens that were run."""
         return sum(item.tokens for item in self.items[: self.done])

@@ -10,8 +10,7 @@ from tertium.explain import explain_score
 from tertium.models.base import Model
 from tertium.models.tokens import TokenizationStats
 from tertium.serve.batching import FairQueue, QueuedRequest, Turn
-from tertium.serve.errors import APIError
-from tertium.serve.protocol import short_name
+from tertium.serve.settings import short_name
 
 __all__ = ["Explaining", "Explanations", "explain", "explains", "scorings"]
 
@@ -151,8 +150,6 @@ def explain(
         on: the condition.
         pause: called between two parts of the work, which it ends by raising.
     """
-    if model is None or not explains(model):
-        raise APIError(501, "no_explanation", "The model does not explain its scores.")
     found = explain_score(
         model,
         a,

@@ -1,5 +1,7 @@
 """Counters for Prometheus: counts and times, never a text."""
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 __all__ = ["Metrics"]
@@ -33,23 +35,26 @@ class Metrics:
         self.dropped = Counter(
             "tertium_dropped", "Requests whose client went away.", registry=registry
         )
-        self.texts = Counter("tertium_texts", "Texts or triples run.", registry=registry)
-        self.tokens = Counter("tertium_tokens", "Tokens run.", registry=registry)
+        by_model: Any = {"labelnames": ("model",), "registry": registry}
+        self.texts = Counter("tertium_texts", "Texts or triples run.", **by_model)
+        self.tokens = Counter("tertium_tokens", "Tokens run.", **by_model)
         self.batch_tokens = Histogram(
-            "tertium_batch_tokens", "Tokens of a batch.", buckets=_TOKENS, registry=registry
+            "tertium_batch_tokens", "Tokens of a batch.", buckets=_TOKENS, **by_model
         )
         self.batch_seconds = Histogram(
-            "tertium_batch_seconds", "Time of a batch.", buckets=_SECONDS, registry=registry
+            "tertium_batch_seconds", "Time of a batch.", buckets=_SECONDS, **by_model
         )
+        self.loads = Counter("tertium_model_loads", "How often workers loaded it.", **by_model)
+        self.loaded = Gauge("tertium_model_workers", "Workers that have it loaded.", **by_model)
         self.restarts = Counter("tertium_worker_restarts", "Workers that died.", registry=registry)
         self.ready = Gauge("tertium_workers_ready", "Workers that can answer.", registry=registry)
 
-    def batch(self, *, texts: int, tokens: int, seconds: float) -> None:
+    def batch(self, *, model: str, texts: int, tokens: int, seconds: float) -> None:
         """Count one batch of a worker."""
-        self.texts.inc(texts)
-        self.tokens.inc(tokens)
-        self.batch_tokens.observe(tokens)
-        self.batch_seconds.observe(seconds)
+        self.texts.labels(model).inc(texts)
+        self.tokens.labels(model).inc(tokens)
+        self.batch_tokens.labels(model).observe(tokens)
+        self.batch_seconds.labels(model).observe(seconds)
 
     def request(self, *, route: str, status: int, seconds: float) -> None:
         """Count one request."""

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +21,8 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.jobs.workers import Process, end_process, prepare_worker, start_process
 from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
-from tertium.serve.protocol import Spec, pack, read, short_name
+from tertium.serve.protocol import Spec, pack, read
+from tertium.serve.settings import short_name
 
 __all__ = ["Launch", "Pending", "Pool", "WorkerHandle", "run_worker", "spawn"]
 
@@ -32,6 +34,8 @@ _BEATS = 5  # heartbeats within the time after which silence is a fault
 _IMPORTS = 300.0  # seconds that a worker may be silent at first: it cannot answer while it imports
 _LONGEST_PAUSE = 10.0  # seconds between two attempts to start a worker that dies at once
 _SOUND = 60.0  # seconds after which a worker's death is no longer a failed start
+_DEADLY = 2  # workers that may die while they load a model before it is given up for a while
+_GIVEN_UP = 30.0  # seconds; then somebody may ask for it again
 
 
 Launch = Callable[[Spec, socket.socket], Process]  # the connection is the worker's from then on
@@ -88,6 +92,8 @@ class WorkerHandle:
         process: the process, or what stands for it.
         pending: what it was asked and has not answered.
         ready: whether it has said what it serves.
+        loaded: names of the models that it has.
+        loading: the name of the one that it is loading.
         index: what it can search, if it can.
         heard: whether it has said anything since the last heartbeat.
         missed: heartbeats in a row that it has not answered.
@@ -99,6 +105,8 @@ class WorkerHandle:
     writer: asyncio.StreamWriter
     pending: dict[int, Pending] = field(default_factory=dict)
     ready: bool = False
+    loaded: set[str] = field(default_factory=set)
+    loading: str | None = None
     index: dict[str, Any] | None = None
     heard: bool = False
     missed: int = 0
@@ -127,8 +135,18 @@ class WorkerHandle:
             self._write({"kind": "drop", "id": number})
 
     @property
+    def models(self) -> set[str]:
+        """Names of the models that it has, or has to load for what it was asked."""
+        asked = {pending.head.get("model") for pending in self.pending.values()}
+        return self.loaded | (asked - {None})
+
+    def has(self, name: str) -> bool:
+        """Whether it has a model, or has to load it anyway."""
+        return name in self.loaded or name in self.models
+
+    @property
     def able(self) -> bool:
-        """Whether it has loaded its models and answers when it is called."""
+        """Whether it has loaded the first model and answers when it is called."""
         return self.ready and self.missed < _SILENT
 
     @property
@@ -201,6 +219,10 @@ class Pool:
     working on is tried once more, each request alone; the one that kills a second worker is
     answered with 503. A worker that is silent, or does not come to the end of a batch, is killed.
 
+    A request goes to a worker that has its model; to one that has room for it and less to do; or
+    to any, which then lets another model go. A model that cannot be loaded, or whose loading ends
+    two workers, is given up for a while.
+
     Args:
         spec: what a worker serves.
         count: how many workers.
@@ -208,6 +230,9 @@ class Pool:
         launch: starts a worker.
         silence: seconds after which a worker that does not answer heartbeats is killed.
         batch: seconds after which one that is still busy with the same batch is killed.
+
+    Attributes:
+        known: what workers told of each model that one of them has loaded, by name.
     """
 
     def __init__(
@@ -223,7 +248,11 @@ class Pool:
         self._silence = silence
         self._batch = batch
         self._index_fault: str | None = None
+        self._deaths: Counter[str] = Counter()  # of workers that were loading a model
+        self._given_up: dict[str, float] = {}  # until when, by model
+        self.known: dict[str, dict[str, Any]] = {}
         self._spec = spec
+        self._settings = spec.settings
         self._count = count
         self._metrics = metrics
         self._launch = launch
@@ -231,7 +260,7 @@ class Pool:
         self._unassigned: list[Pending] = []
         self._numbers = itertools.count(1)
         self._supervisors: list[asyncio.Task[None]] = []
-        self._first: asyncio.Future[dict[str, Any]] | None = None
+        self._first: asyncio.Future[None] | None = None
 
     @property
     def ready(self) -> bool:
@@ -243,11 +272,19 @@ class Pool:
         """What can be searched now."""
         return next((each.index for each in self._workers if each.able and each.index), None)
 
-    async def start(self) -> dict[str, Any]:
-        """Start all workers, wait for the first, and return what it serves."""
+    def state(self, name: str) -> str:
+        """Whether a model is ``loaded``, ``loading``, ``unloaded``, or ``failed`` for a while."""
+        if self._is_given_up(name):
+            return "failed"
+        if any(name in each.loaded for each in self._workers):
+            return "loaded"
+        return "loading" if any(name == each.loading for each in self._workers) else "unloaded"
+
+    async def start(self) -> None:
+        """Start all workers, and wait for the first."""
         self._first = asyncio.get_running_loop().create_future()
         self._supervisors = [asyncio.create_task(self._supervise()) for _ in range(self._count)]
-        return await self._first
+        await self._first
 
     async def stop(self) -> None:
         """End all workers."""
@@ -271,13 +308,38 @@ class Pool:
             self._unassigned.remove(pending)
 
     def _assign(self, pending: Pending) -> None:
+        name = pending.head.get("model")
+        if name is not None and self._is_given_up(name):
+            pending.answer.set_exception(
+                APIError(
+                    503,
+                    "model_unavailable",
+                    f"The model '{name}' cannot be loaded at the moment.",
+                    headers={"Retry-After": f"{_GIVEN_UP:.0f}"},
+                )
+            )
+            return
         able = [worker for worker in self._workers if worker.able]
         if pending.head["kind"] == "search":
             able = [worker for worker in able if worker.index is not None] or able
+        elif able:
+            able = [self._choose(name, able)]
         if able:
             min(able, key=lambda worker: len(worker.pending)).ask(pending)
         else:
             self._unassigned.append(pending)
+
+    def _choose(self, name: str, able: list[WorkerHandle]) -> WorkerHandle:
+        """The least busy of those that have a model or room for it; of all, if there are none."""
+        costs: dict[WorkerHandle, tuple[int, bool]] = {}
+        for worker in able:
+            missing = not worker.has(name)
+            if not missing or len(worker.models) < self._settings.max_models:
+                costs[worker] = (len(worker.pending) + missing, missing)  # loading costs a request
+        return min(costs or able, key=lambda worker: costs.get(worker, len(worker.pending)))
+
+    def _is_given_up(self, name: str) -> bool:
+        return self._given_up.get(name, 0.0) > time.monotonic()
 
     async def _supervise(self) -> None:
         """Keep one worker alive."""
@@ -332,6 +394,10 @@ class Pool:
     def _forget(self, worker: WorkerHandle) -> None:
         self._workers.remove(worker)
         self._count_ready()
+        if worker.loading is not None:
+            self._deaths[worker.loading] += 1
+            if self._deaths[worker.loading] >= _DEADLY:
+                self._give_up(worker.loading, "workers end while they load it: is there memory?")
         if worker.ready:
             self._metrics.restarts.inc()
             _LOG.error("a worker died; another one is started")
@@ -361,6 +427,8 @@ class Pool:
                 pending.started = number in head["ids"]
         elif kind == "index":
             self._learn_index(worker, head)
+        elif kind == "models":
+            self._learn_models(worker, head)
         elif kind == "batch":
             self._metrics.batch(**head)
         elif kind == "ready":
@@ -379,11 +447,12 @@ class Pool:
 
     def _greet(self, worker: WorkerHandle, about: dict[str, Any]) -> None:
         worker.ready = True
+        self._learn_models(worker, about)
         self._learn_index(worker, about)
         self._count_ready()
         self._assign_waiting()
         if self._first is not None and not self._first.done():
-            self._first.set_result(about)
+            self._first.set_result(None)
 
     def _assign_waiting(self) -> None:
         """Send requests that waited for any worker at all."""
@@ -391,8 +460,27 @@ class Pool:
         for pending in waiting:
             self._assign(pending)
 
+    def _learn_models(self, worker: WorkerHandle, about: dict[str, Any]) -> None:
+        """Remember what a worker has loaded, and what could not be."""
+        there = about["models"]
+        for name in there.keys() - worker.loaded:
+            _LOG.info("a worker has loaded %s (process %s)", name, worker.pid)
+            self._metrics.loads.labels(name).inc()
+            self._deaths.pop(name, None)
+            self._given_up.pop(name, None)
+        worker.loaded, worker.loading = set(there), about["loading"]
+        self.known.update(there)
+        for name, reason in about["failed"].items():
+            self._give_up(name, reason)
+        self._count_ready()
+
+    def _give_up(self, name: str, reason: str) -> None:
+        _LOG.error("%s cannot be loaded, and is not tried for %.0f s: %s", name, _GIVEN_UP, reason)
+        self._given_up[name] = time.monotonic() + _GIVEN_UP
+        self._deaths.pop(name, None)
+
     def _learn_index(self, worker: WorkerHandle, about: dict[str, Any]) -> None:
-        """Reworker what a worker can search; the log gets one line when that changes."""
+        """Remember what a worker can search; the log gets one line when that changes."""
         index, fault = about["index"], about["fault"]
         worker.index = None if index is None else {**index, "name": short_name(index["name"])}
         if fault == self._index_fault:
@@ -411,3 +499,6 @@ class Pool:
 
     def _count_ready(self) -> None:
         self._metrics.ready.set(sum(worker.able for worker in self._workers))
+        for served in self._settings.served:
+            having = sum(worker.able and served.name in worker.loaded for worker in self._workers)
+            self._metrics.loaded.labels(served.name).set(having)

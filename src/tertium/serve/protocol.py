@@ -11,16 +11,7 @@ import orjson
 
 from tertium.serve.settings import Settings
 
-__all__ = [
-    "LOADER",
-    "Message",
-    "ProtocolError",
-    "Spec",
-    "pack",
-    "read",
-    "read_blocking",
-    "short_name",
-]
+__all__ = ["LOADER", "Message", "ProtocolError", "Spec", "pack", "read", "read_blocking"]
 
 LOADER = "tertium.engines.loading:load"
 Message = tuple[dict[str, Any], bytes]  # a JSON head, and bytes behind it for arrays
@@ -44,15 +35,6 @@ class Spec:
     def threads(self) -> int:
         """Of each worker."""
         return self.settings.threads or max((os.cpu_count() or 1) // self.settings.workers, 1)
-
-
-def short_name(name: str) -> str:
-    """A model's name without its folders.
-
-    >>> short_name("/models/my-model/"), short_name("sts")
-    ('my-model', 'sts')
-    """
-    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name
 
 
 class ProtocolError(OSError):

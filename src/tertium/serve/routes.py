@@ -97,15 +97,12 @@ class Endpoint:
 
 async def _embeddings(call: Call, asked: schemas.EmbeddingsRequest) -> dict[str, Any]:
     """One vector of length 1 for each text."""
-    about = call.service.about
-    _check_model(asked.model, about.name)
-    if asked.dimensions is not None and asked.dimensions > about.dimension:
-        message = f"{about.name} has {about.dimension} dimensions, not {asked.dimensions}."
-        raise APIError(400, "too_many_dimensions", message, param="dimensions")
+    name = call.service.model(asked.model).name
     found, body = await call.ask(
         *("embed", asked.input),
         count=len(asked.input),
         param="input",
+        model=name,
         dimensions=asked.dimensions,
     )
     vectors: list[Any] = list(np.frombuffer(body, "<f4").reshape(found["shape"]))
@@ -115,38 +112,30 @@ async def _embeddings(call: Call, asked: schemas.EmbeddingsRequest) -> dict[str,
         {"object": "embedding", "index": at, "embedding": vector}
         for at, vector in enumerate(vectors)
     ]
-    return {"object": "list", "data": data, "model": about.name, **_usage(found)}
+    return {"object": "list", "data": data, "model": name, **_usage(found)}
 
 
 async def _similarity(call: Call, asked: schemas.SimilarityRequest) -> dict[str, Any]:
     """One score for each pair, on the scale of the model."""
-    about = call.service.about
-    _check_model(asked.model, about.name)
+    name = call.service.model(asked.model).name
     texts = [text for pair in asked.pairs for text in pair]
-    found, _ = await call.ask("score", texts, count=len(asked.pairs), param="pairs")
-    scores = {"scores": found["scores"], "scale": about.scale, "model": about.name}
-    return {**scores, **_usage(found)}
+    found, _ = await call.ask("score", texts, count=len(asked.pairs), param="pairs", model=name)
+    return {"scores": found["scores"], "scale": found["scale"], "model": name, **_usage(found)}
 
 
 async def _conditional(call: Call, asked: schemas.ConditionalRequest) -> dict[str, Any]:
     """One score for each triple of two texts and a condition."""
-    about = _conditional_model(call.service)
-    _check_model(asked.model, about["name"])
-    found, _ = await call.ask("grade", asked.triples, count=len(asked.triples), param="triples")
-    scores = {"scores": found["scores"], "scale": about["scale"], "model": about["name"]}
-    return {**scores, **_usage(found)}
+    name = call.service.model(asked.model, takes_conditions=True).name
+    count = len(asked.triples)
+    found, _ = await call.ask("grade", asked.triples, count=count, param="triples", model=name)
+    return {"scores": found["scores"], "scale": found["scale"], "model": name, **_usage(found)}
 
 
 async def _explain(call: Call, asked: schemas.ExplainRequest) -> dict[str, Any]:
     """Contributions of words to the score of two texts."""
-    name, able = call.service.about.name, call.service.about.explains
-    if asked.on is not None:
-        conditional = _conditional_model(call.service)
-        name, able = conditional["name"], conditional["explains"]
-    _check_model(asked.model, name)
-    if not able:
-        raise APIError(501, "no_explanation", f"{name} does not explain its scores.")
-    found, _ = await call.ask("explain", [asked.a, asked.b, asked.on], count=1, param="a")
+    name = call.service.model(asked.model, takes_conditions=asked.on is not None).name
+    texts = [asked.a, asked.b, asked.on]
+    found, _ = await call.ask("explain", texts, count=1, param="a", model=name)
     return {**found["explanation"], "model": name}
 
 
@@ -163,7 +152,9 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
     if index is None:
         message = "The index cannot be searched at the moment."
         raise APIError(503, "index_unavailable", message, headers={"Retry-After": "10"})
-    _check_model(asked.model, index["name"])
+    if asked.model not in (None, index["name"]):
+        message = f"The index is searched with '{index['name']}', not with '{asked.model}'."
+        raise APIError(404, "model_not_found", message, param="model")
     if asked.k > settings.max_hits:
         message = f"k may be {settings.max_hits} at most."
         raise APIError(400, "too_many_hits", message, param="k")
@@ -284,34 +275,17 @@ def _receiving(service: Service) -> Iterator[None]:
         service.receiving -= 1
 
 
-def _conditional_model(service: Service) -> dict[str, Any]:
-    if service.about.conditional is None:
-        raise APIError(
-            503,
-            "no_conditional_model",
-            "No model that takes conditions is served: it was switched off with "
-            "--conditional-model none.",
-        )
-    return service.about.conditional
-
-
-def _check_model(asked: str | None, served: str) -> None:
-    if asked not in (None, served):
-        raise APIError(
-            404, "model_not_found", f"This is answered by the model '{served}'.", param="model"
-        )
-
-
 def _models(service: Service) -> list[dict[str, Any]]:
-    about, index = service.about, service.pool.index
-    answers = ["embeddings", "similarity", *(["explain"] if about.explains else [])]
-    found = [_entry(about.name, answers, scale=about.scale, dimension=about.dimension)]
-    if (conditional := about.conditional) is not None:
-        answers = ["conditional", *(["explain"] if conditional["explains"] else [])]
-        found.append(_entry(conditional["name"], answers, scale=conditional["scale"]))
+    found, index = [], service.pool.index
+    for served in service.settings.served:
+        known = service.pool.known.get(served.name, {})  # nothing, before it is loaded
+        answers = ["conditional"] if served.takes_conditions else ["embeddings", "similarity"]
+        answers += ["explain"] if known.get("explains", True) else []
+        size = {"scale": known.get("scale"), "dimension": known.get("dimension")}
+        found.append(_entry(served.name, answers, state=service.pool.state(served.name), **size))
     if index is not None:
         size = {"dimension": index["dimension"], "texts": service.indexed()}
-        found.append(_entry(index["name"], ["search"], **size))
+        found.append(_entry(index["name"], ["search"], scale=(-1.0, 1.0), **size))
     return found
 
 
@@ -319,12 +293,14 @@ def _entry(
     name: str,
     answers: list[str],
     *,
-    scale: Any = (-1.0, 1.0),
+    scale: Any,
+    state: str = "loaded",
     dimension: int | None = None,
     texts: int | None = None,
 ) -> dict[str, Any]:
     about = {"id": name, "object": "model", "created": 0, "owned_by": "tertium"}
-    return {**about, "answers": answers, "scale": scale, "dimension": dimension, "texts": texts}
+    size = {"scale": scale, "dimension": dimension, "texts": texts}
+    return {**about, "answers": answers, "state": state, **size}
 
 
 def _usage(found: dict[str, Any]) -> dict[str, Any]:

@@ -230,8 +230,11 @@ class ServedModel(BaseModel):
     created: int
     owned_by: str
     answers: list[str]
-    scale: Scale
-    dimension: int | None
+    state: Literal["loaded", "loading", "unloaded", "failed"] = Field(
+        description="Whether any worker has it in memory; a failed one is tried again later."
+    )
+    scale: Scale | None = Field(description="Null until it has been loaded once.")
+    dimension: int | None = Field(description="Null without vectors, and until it has been loaded.")
     texts: int | None = Field(description="How many there are to search.")
 
 
@@ -248,6 +251,9 @@ class Health(BaseModel):
     status: Literal["ok", "loading", "stopping"]
     search: Literal["ok", "unavailable"] | None = Field(
         None, description="Whether the index can be searched; missing without one."
+    )
+    failed: list[str] | None = Field(
+        None, description="Models that cannot be loaded at the moment; missing without one."
     )
 
 

@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -16,10 +15,10 @@ from tertium.errors import TertiumError
 from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
 from tertium.serve.pool import Pool
-from tertium.serve.protocol import Message, short_name
-from tertium.serve.settings import Settings
+from tertium.serve.protocol import Message
+from tertium.serve.settings import Served, Settings
 
-__all__ = ["About", "Queue", "Service"]
+__all__ = ["Queue", "Service"]
 
 _RECENT = 64  # answers by which the rate is estimated
 _LONGEST = 60  # seconds; nobody is asked to wait longer
@@ -79,25 +78,6 @@ class Queue:
         self._metrics.queued_bytes.set(self._held_bytes)
 
 
-@dataclass(frozen=True)
-class About:
-    """What is served, under which name.
-
-    Attributes:
-        name: of the model, in requests and answers.
-        scale: of its scores.
-        dimension: of its vectors.
-        explains: whether it says which words made a score.
-        conditional: the same of the model that takes conditions, or None.
-    """
-
-    name: str
-    scale: tuple[float, float]
-    dimension: int
-    explains: bool
-    conditional: dict[str, Any] | None
-
-
 class Service:
     """What all routes of a server share.
 
@@ -116,31 +96,36 @@ class Service:
         )
         self.receiving = 0  # bodies that are on their way
         self.stopping = False
-        self._about: About | None = None
 
-    @property
-    def about(self) -> About:
-        """What is served; known once a worker is ready."""
-        if self._about is None:
-            raise APIError(503, "loading", "The models are being loaded.")
-        return self._about
+    def model(self, name: str | None, *, takes_conditions: bool = False) -> Served:
+        """The model of this name, or the first of its kind.
+
+        Raises:
+            APIError: there is none that answers this.
+        """
+        served = [
+            each for each in self.settings.served if each.takes_conditions is takes_conditions
+        ]
+        if not served:
+            raise APIError(
+                503,
+                "no_conditional_model",
+                "No model that takes conditions is served: it was switched off with "
+                "--conditional-model none.",
+            )
+        for each in served:
+            if name in (None, each.name):
+                return each
+        names = " or ".join(f"'{each.name}'" for each in served)
+        message = f"This is answered by {names}, not by '{name}'."
+        raise APIError(404, "model_not_found", message, param="model")
 
     async def start(self) -> None:
         """Start the workers and learn what they serve."""
         folder = self.settings.index
         if folder is not None and not folder.is_dir():  # a mistake, while a damaged one is a fault
             raise TertiumError(f"{folder} holds no index: build one with tertium index build.")
-        found = await self.pool.start()
-        model, conditional = found["model"], found["conditional"]
-        if conditional is not None:
-            conditional["name"] = short_name(conditional["name"])
-        self._about = About(
-            name=self.settings.served_name or short_name(model["name"]),
-            scale=tuple(model["scale"]),
-            dimension=model["dimension"],
-            explains=model["explains"],
-            conditional=conditional,
-        )
+        await self.pool.start()
 
     def indexed(self) -> int:
         """Texts of the index, those that were added since the start included."""

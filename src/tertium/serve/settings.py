@@ -6,16 +6,27 @@ can make its flags of them.
 
 import difflib
 import ipaddress
+import itertools
 import os
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from tertium.errors import TertiumError
 
-__all__ = ["PREFIX", "About", "Setting", "Settings", "declared", "is_loopback", "read_settings"]
+__all__ = [
+    "PREFIX",
+    "About",
+    "Served",
+    "Setting",
+    "Settings",
+    "declared",
+    "is_loopback",
+    "read_settings",
+    "short_name",
+]
 
 PREFIX = "TERTIUM_SERVE_"
 Names = tuple[str, ...]  # a variable holds several with commas between them
@@ -49,21 +60,40 @@ class Settings:
     """Everything that can be set: each name is a flag, a key of the file, and ends a variable."""
 
     model: Annotated[
-        str, About("Reserved name, folder or hub id", panel="Models", flags=("--model", "-m"))
-    ] = "sts"
+        Names,
+        About(
+            "Reserved name, folder or hub id; may be repeated",
+            panel="Models",
+            flags=("--model", "-m"),
+        ),
+    ] = ("sts",)
     served_name: Annotated[
-        str | None, About("Name of the model in responses", panel="Models", default="its name")
-    ] = None
+        Names,
+        About(
+            "Name in requests and responses; may be repeated, in the order of the models",
+            panel="Models",
+            default="its name",
+        ),
+    ] = ()
     conditional_model: Annotated[
-        str, About("Model that takes conditions, or none", panel="Models")
-    ] = "conditional"
+        Names, About("Model that takes conditions, or none; may be repeated", panel="Models")
+    ] = ("conditional",)
+    max_models: Annotated[
+        int,
+        About(
+            "Most models that a worker keeps loaded; the least recently used leaves",
+            panel="Models",
+            ge=1,
+        ),
+    ] = 4
     index: Annotated[Path | None, About("Folder of an index to search", panel="Models")] = None
     engine: Annotated[
         str,
         About("torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto", panel="Models"),
     ] = "torch"
     workers: Annotated[
-        int, About("Worker processes, each with a copy of the models", panel="Models", ge=1, le=64)
+        int,
+        About("Worker processes, each with copies of the models", panel="Models", ge=1, le=64),
     ] = 1
     threads: Annotated[
         int | None,
@@ -128,6 +158,53 @@ class Settings:
             return self.allowed_hosts
         return ("localhost", "127.0.0.1", "::1", self.host)
 
+    @property
+    def served(self) -> "tuple[Served, ...]":
+        """Every model that requests can name; the first of each kind answers those without one."""
+        triples = [name for name in self.conditional_model if name != "none"]
+        sources = [*((name, False) for name in self.model), *((name, True) for name in triples)]
+        return tuple(
+            Served(name or short_name(source), source, takes_conditions)
+            for (source, takes_conditions), name in itertools.zip_longest(sources, self.served_name)
+        )
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model that requests can name.
+
+    Attributes:
+        name: in requests and responses.
+        source: reserved name, folder or hub id.
+        takes_conditions: whether it scores triples, and gives no vectors.
+    """
+
+    name: str
+    source: str
+    takes_conditions: bool = False
+
+    def check(self, *, takes_conditions: bool) -> None:
+        """Raise unless it was named by the flag for models of its kind."""
+        if self.takes_conditions and not takes_conditions:
+            raise TertiumError(
+                f"The model '{self.source}' does not take conditions. 'conditional' does, and so "
+                "do models of recipes such as seaver-minilm; --conditional-model names them."
+            )
+        if takes_conditions and not self.takes_conditions:
+            raise TertiumError(
+                f"{self.source} compares texts under a condition and gives no vectors: name it "
+                "with --conditional-model, and with --model an encoder such as default."
+            )
+
+
+def short_name(name: str) -> str:
+    """A model's name without its folders.
+
+    >>> short_name("/models/my-model/"), short_name("sts")
+    ('my-model', 'sts')
+    """
+    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or name
+
 
 class Setting(NamedTuple):
     """One setting as it is declared."""
@@ -142,6 +219,8 @@ class Setting(NamedTuple):
         """The default as the help states it; None where there is nothing to state."""
         if self.about.default is not None or self.default in (None, ()):
             return self.about.default
+        if isinstance(self.default, tuple):
+            return ", ".join(self.default)
         if isinstance(self.default, bool):
             return "yes" if self.default else "no"
         if self.name.endswith("_bytes"):
@@ -215,14 +294,33 @@ def _checked(values: dict[str, Any], source: Callable[[str], str]) -> Settings:
         first = error.errors()[0]
         where = source(str(first["loc"][0]))
         raise TertiumError(f"{where}: {first['msg']}, not {first['input']!r}.") from None
-    if found.served_name is not None and not found.served_name.strip():
-        raise TertiumError(f"{source('served_name')}: A name cannot be blank.")
+    _check_served(found, source)
     if found.queue_bytes < found.max_body_bytes:
         raise TertiumError(
             "The settings do not fit together: queue_bytes must leave room for one body of "
             "max_body_bytes."
         )
     return found
+
+
+def _check_served(found: Settings, source: Callable[[str], str]) -> None:
+    """Raise unless every model has a name of its own."""
+    for name in ("model", "conditional_model", "served_name"):
+        if not all(each.strip() for each in getattr(found, name)):
+            raise TertiumError(f"{source(name)}: A name cannot be blank.")
+    if not found.model:
+        raise TertiumError(f"{source('model')}: A server needs a model.")
+    count = len(replace(found, served_name=()).served)
+    if len(found.served_name) > count:
+        raise TertiumError(
+            f"{source('served_name')}: {len(found.served_name)} names are too many for {count} "
+            "models."
+        )
+    names = [each.name for each in found.served]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise TertiumError(
+            f"Two models would be served as '{twice}': name them with --served-name, once for each."
+        )
 
 
 def _read_file(path: Path) -> dict[str, Any]:

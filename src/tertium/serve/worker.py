@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
-from tertium.serve.batching import BatchQueue, QueuedRequest, Slice, TimeShares
+from tertium.serve.batching import QueuedRequest, Slice, TimeShares
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations
-from tertium.serve.host import ModelHost, unsearchable, warm
+from tertium.serve.host import ModelHost
+from tertium.serve.loaded import HostedModel
 from tertium.serve.protocol import Message, Spec, pack, read_blocking
 
 __all__ = ["Worker"]
@@ -54,21 +55,21 @@ class Worker:
         """Load, say so, and serve until the server is gone."""
         threading.Thread(target=self._listen, daemon=True).start()
         try:
-            self._host = ModelHost(self._spec)
-            warm(self._host)
+            self._host = ModelHost(self._spec, changed=self._tell_of_models, ended=self._wake)
         except (TertiumError, OSError) as error:
             return self._refuse(str(error))
         except Exception as error:
             return self._refuse(f"{type(error).__name__}: {error}")
-        self._explanations = Explanations(self._host.explain)
-        self._shares: TimeShares[BatchQueue | Explanations] = TimeShares()
+        self._shares: TimeShares[tuple[str, str]] = TimeShares()
         self._told_fault = self._host.index_fault
         self._send({"kind": "ready", **self._host.about()})
         self._flush()
         while self._open:
             self._admit(self._take())
             self._busy_since = self._clock()
+            self._host.models.advance(self._fail)
             self._step()
+            self._host.models.advance(self._fail)  # one that has just finished its work may leave
             self._flush()
             self._busy_since = None
         return None
@@ -95,16 +96,26 @@ class Worker:
         with contextlib.suppress(OSError), self._sending:
             self._connection.sendall(pack({"kind": "pong", "busy": busy}))
 
+    def _wake(self) -> None:
+        with self._news:
+            self._news.notify()
+
     @property
-    def _queues(self) -> "list[BatchQueue | Explanations]":
-        return [*dict.fromkeys(self._host.queues.values()), self._explanations]
+    def _busy(self) -> "dict[tuple[str, str], HostedModel]":
+        """Models with something to do, by their names and what it is."""
+        hosted = self._host.hosted
+        return {
+            **{(model.name, "batches"): model for model in hosted if model.batches.busy},
+            **{(model.name, "explanations"): model for model in hosted if model.explanations.busy},
+        }
 
     def _take(self) -> list[dict[str, Any]]:
         """All that has arrived; waits for it if there is nothing else to do."""
         with self._news:
-            if not any(queue.busy for queue in self._queues):
+            if not self._busy:
                 self._news.wait_for(
-                    lambda: self._arrived or not self._open, timeout=self._spec.settings.index_retry
+                    lambda: self._arrived or not self._open or self._host.models.has_news,
+                    timeout=self._spec.settings.index_retry,
                 )
             taken = list(self._arrived)
             self._arrived.clear()
@@ -119,31 +130,29 @@ class Worker:
             task = QueuedRequest(head, head.pop("contents"))
             self._tasks[task.id] = task
             try:
-                self._queue_of(head["kind"]).admit(task)
+                self._host.admit(task)
             except APIError as refusal:
                 self._fail(task, refusal)
 
-    def _queue_of(self, kind: str) -> "BatchQueue | Explanations":
-        if kind == "explain":
-            return self._explanations
-        if kind == "search" and self._host.index_fault is not None:
-            raise unsearchable()
-        return self._host.queues[kind]
+    def _tell_of_models(self) -> None:
+        """Say what is loaded and what is going to be."""
+        self._send({"kind": "models", **self._host.about_models()})
+        self._flush()
 
     def _step(self) -> None:
         """Run one batch, or one part of an explanation, of whoever has had least time."""
         self._host.look_at_index(self._clock())
         self._tell_of_index()
-        queue = self._shares.next([queue for queue in self._queues if queue.busy])
-        if queue is None:
+        busy = self._busy
+        chosen = self._shares.next(list(busy))
+        if chosen is None:
             return
-        start = self._clock()
-        if isinstance(queue, BatchQueue):
-            if parts := queue.gather(self._fail):
-                self._batch(queue, parts)
-        else:
-            self._explain(queue)
-        self._shares.charge(queue, self._clock() - start)
+        start, model = self._clock(), busy[chosen]
+        if chosen[1] == "explanations":
+            self._explain(model.explanations)
+        elif parts := model.batches.gather(self._fail):
+            self._batch(model, parts)
+        self._shares.charge(chosen, self._clock() - start)
 
     def _tell_of_index(self) -> None:
         """Say so if the index can no longer be searched, or can be again."""
@@ -151,24 +160,25 @@ class Worker:
             self._told_fault = self._host.index_fault
             self._send({"kind": "index", **self._host.about_index()})
 
-    def _batch(self, queue: BatchQueue, parts: Sequence[Slice]) -> None:
+    def _batch(self, model: HostedModel, parts: Sequence[Slice]) -> None:
         self._send({"kind": "started", "ids": [part.task.id for part in parts]})
         self._flush()
         start = self._clock()
         try:
-            queue.run(parts)
+            model.batches.run(parts)
         except Exception as error:  # one bad request must not spoil the others of its batch
             if len(parts) > 1:
                 for part in parts:
-                    self._batch(queue, [part])
+                    self._batch(model, [part])
             else:
                 self._fail(parts[0].task, error)
             return
         spent = self._clock() - start
         tokens = sum(item.tokens for part in parts for item in part.items)
         texts = sum(part.end - part.start for part in parts)
-        queue.ran(tokens, seconds=spent)
-        self._send({"kind": "batch", "texts": texts, "tokens": tokens, "seconds": spent})
+        model.batches.ran(tokens, seconds=spent)
+        sizes = {"texts": texts, "tokens": tokens, "seconds": spent}
+        self._send({"kind": "batch", "model": model.name, **sizes})
         for part in parts:
             if part.task.finished and not part.task.dropped:
                 self._deliver(part.task, partial(self._host.finish, part.task))
@@ -198,7 +208,8 @@ class Worker:
         self._tasks.pop(task.id, None)
         message: dict[str, Any] = {"kind": "failed", "id": task.id}
         if isinstance(error, APIError):
-            message |= {"status": error.status, "code": error.code, "message": str(error)}
+            told = {"status": error.status, "code": error.code, "param": error.param}
+            message |= {**told, "message": str(error)}
         else:
             with contextlib.suppress(OSError):  # the log may be on a full disk
                 sys.stderr.write(f"tertium.serve: {where(error)}\n")

@@ -36,10 +36,10 @@ export function onKey(then) {
 }
 
 // Vectors of texts, in requests that are not too large.
-export async function embed(texts, signal) {
+export async function embed(texts, model, signal) {
   const vectors = [];
   for (let start = 0; start < texts.length; start += 64) {
-    const found = await call("/v1/embeddings", { input: texts.slice(start, start + 64) }, signal);
+    const found = await call("/v1/embeddings", { input: texts.slice(start, start + 64), model }, signal);
     vectors.push(...found.data.map((each) => each.embedding));
   }
   return vectors;

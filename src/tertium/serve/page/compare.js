@@ -22,7 +22,7 @@ find("example").addEventListener("click", () => {
 
 export function meet(served) {
   about = served;
-  const { conditional } = about;
+  const conditional = about.conditional !== null;
   find("no-conditions").hidden = conditional;
   find("conditions-hint").hidden = find("add-condition").hidden = !conditional;
   if (!conditional) find("condition-list").replaceChildren();
@@ -70,8 +70,8 @@ export function run() {
   }
   during(place, async (signal) => {
     const [overall, respects] = await Promise.all([
-      call("/v1/similarity", { pairs: [[a, b]] }, signal),
-      on.length ? call("/v1/conditional", { triples: on.map((condition) => [a, b, condition]) }, signal) : null,
+      call("/v1/similarity", { pairs: [[a, b]], model: about.model }, signal),
+      on.length ? call("/v1/conditional", { triples: on.map((condition) => [a, b, condition]), model: about.conditional }, signal) : null,
     ]);
     const score = overall.scores[0];
     say(`Score ${round(score)} on a scale from ${overall.scale[0]} to ${overall.scale[1]}.`);
@@ -97,7 +97,7 @@ function explain(a, b, on) {
       return [make("p", { class: "card hint" }, "This server does not say which words made the score.")];
     }
     try {
-      const found = explained.get(on) ?? await call("/v1/explain", on === null ? { a, b } : { a, b, on }, signal);
+      const found = explained.get(on) ?? await call("/v1/explain", { a, b, on, model: on === null ? about.model : about.conditional }, signal);
       explained.set(on, found);
       return [words(found), ...(found.alignment ? [alignment(found)] : [])];
     } catch (error) {

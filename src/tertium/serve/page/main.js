@@ -2,7 +2,7 @@
 
 import { call, onKey } from "./api.js";
 import * as compare from "./compare.js";
-import { during, find, say } from "./dom.js";
+import { during, find, make, say } from "./dom.js";
 import * as many from "./many.js";
 import * as search from "./search.js";
 
@@ -77,16 +77,33 @@ find("theme").addEventListener("click", () => {
   document.documentElement.dataset.theme = dark ? "light" : "dark";
 });
 
+// What the chosen models can do; the server may have several of either kind.
 function summary(models) {
-  const answering = (path) => models.find((model) => model.answers.includes(path));
-  const conditional = answering("conditional");
+  const answering = (path) => models.filter((model) => model.answers.includes(path));
+  const chosen = offer("model", "models", answering("embeddings"));
+  const conditional = offer("conditional-model", "conditional-models", answering("conditional"));
   return {
-    name: models[0].id,
-    explain: models[0].answers.includes("explain"),
-    conditional: Boolean(conditional),
+    model: chosen.id,
+    explain: chosen.answers.includes("explain"),
+    conditional: conditional?.id ?? null,
     explainConditional: Boolean(conditional?.answers.includes("explain")),
-    texts: answering("search")?.texts ?? null,
+    texts: answering("search")[0]?.texts ?? null,
   };
+}
+
+// Offers the models, if there are several, and gives the one that is chosen.
+function offer(id, place, models) {
+  const select = find(id);
+  const names = models.map((model) => model.id);
+  if (names.join("\n") !== [...select.options].map((option) => option.value).join("\n")) {
+    select.replaceChildren(...names.map((name) => make("option", { value: name }, name)));
+  }
+  find(place).hidden = models.length < 2;
+  return models.find((model) => model.id === select.value) ?? models[0];
+}
+
+for (const id of ["model", "conditional-model"]) {
+  find(id).addEventListener("change", () => { ready = false; begin(); });
 }
 
 // Asks what is served unless that is known, then for what the current tab holds.
@@ -99,7 +116,8 @@ async function begin() {
       during(find(`${name}-result`), async () => tab.meet(await found), { again: begin, waiting: "Asking the server…" });
     }
     try {
-      find("served").textContent = (await found).name;
+      find("served").textContent = (await found).model;
+      find("served").hidden = !find("models").hidden;
       ready = true;
     } catch {
       return; // every tab says why

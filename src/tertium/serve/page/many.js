@@ -9,6 +9,7 @@ const EXAMPLE = [
   "She is allergic to peanuts.", "She cannot eat peanuts.", "The museum is closed on Mondays.", "On Mondays the museum does not open.", "Stocks fell sharply on Friday.",
 ];
 let last = null;
+let about = null;
 
 find("many-example").addEventListener("click", () => { find("lines").value = EXAMPLE.join("\n"); find("many-form").requestSubmit(); });
 for (const id of ["same", "group"]) {
@@ -18,7 +19,10 @@ for (const id of ["same", "group"]) {
   });
 }
 
-export const meet = () => [make("p", { class: "empty" }, "Paste some sentences, one a line.")];
+export function meet(served) {
+  about = served;
+  return [make("p", { class: "empty" }, "Paste some sentences, one a line.")];
+}
 
 export const read = () => ({ t: find("lines").value });
 
@@ -39,7 +43,7 @@ export function run() {
   }
   during(place, async (signal) => {
     const kept = texts.slice(0, MOST);
-    const vectors = await embed(kept, signal);
+    const vectors = await embed(kept, about.model, signal);
     last = { texts: kept, left: texts.length - kept.length, cosines: cosines(vectors) };
     return shown(last);
   }, { form: find("many-form") });

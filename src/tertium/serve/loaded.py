@@ -1,0 +1,283 @@
+"""The models that a worker has in memory: loaded when they are asked for, and at most so many."""
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, cast
+
+from tertium.corpus.rows import unit
+from tertium.errors import TertiumError
+from tertium.explain.words import split_words
+from tertium.models.base import Embedder, TripleScorer
+from tertium.serve.batching import BatchQueue, QueuedRequest
+from tertium.serve.errors import APIError, where
+from tertium.serve.explaining import Explanations, Make, explain, explains, scorings
+from tertium.serve.protocol import Message
+from tertium.serve.readers import TextReader, TripleReader
+from tertium.serve.settings import Settings
+
+__all__ = ["HostedModel", "LoadedModels"]
+
+Refuse = Callable[[QueuedRequest, Exception], None]
+
+
+class HostedModel:
+    """A model that is loaded, and what waits for it. It has answered once before it is given away.
+
+    Args:
+        name: in requests and responses.
+        model: what was loaded.
+        settings: limits of requests.
+
+    Attributes:
+        batches: texts or triples that wait.
+        explanations: those that wait, or are on their way.
+        pinned: whether it must stay, since an index is searched with it.
+    """
+
+    def __init__(self, name: str, model: Embedder | TripleScorer, settings: Settings) -> None:
+        self.name = name
+        self.model = model
+        self.pinned = False
+        self._settings = settings
+        reader = TripleReader(model) if isinstance(model, TripleScorer) else TextReader(model)
+        self.batches = BatchQueue(reader, budget=settings.batch_tokens, most=settings.max_tokens)
+        self.explanations = Explanations(self._explain)
+        self._warm()
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything waits."""
+        return self.batches.busy or self.explanations.busy
+
+    def about(self) -> dict[str, Any]:
+        """What the server tells of it."""
+        return {
+            "scale": [float(end) for end in self.model.scale],
+            "dimension": None if self.model.takes_conditions else int(self._embedder.dimension),
+            "explains": explains(self.model),
+        }
+
+    def admit(self, task: QueuedRequest) -> None:
+        """Let a request wait, or refuse it."""
+        if task.head["kind"] == "explain":
+            self.explanations.admit(task)
+            return
+        wanted = task.head.get("dimensions")
+        if wanted is not None and wanted > self._embedder.dimension:
+            message = f"{self.name} has {self._embedder.dimension} dimensions, not {wanted}."
+            raise APIError(400, "too_many_dimensions", message, param="dimensions")
+        self.batches.admit(task)
+
+    def finish(self, task: QueuedRequest) -> Message:
+        """The answer to a request whose rows are all there."""
+        rows, kind = task.rows, task.head["kind"]
+        assert rows is not None
+        if kind == "embed":
+            vectors = unit(rows[:, : task.head["dimensions"]])
+            return {**task.counts, "shape": list(vectors.shape)}, vectors.astype("<f4").tobytes()
+        if kind == "score":
+            rows = self._embedder.score_vectors(rows[0::2], rows[1::2])
+        scale = [float(end) for end in self.model.scale]
+        return {**task.counts, "scores": rows.tolist(), "scale": scale}, b""
+
+    @property
+    def _embedder(self) -> Embedder:
+        return cast(Embedder, self.model)
+
+    def _warm(self) -> None:
+        """Run it once, so that the first request does not wait for what is made lazily."""
+        triple = ("A cat sleeps.", "A kitten naps.", "the animal")
+        task = QueuedRequest({"id": 0}, [triple if self.model.takes_conditions else triple[0]])
+        self.batches.admit(task)
+        try:
+            self.batches.run(self.batches.gather(_raise))
+        except APIError as error:
+            raise TertiumError(f"The model '{self.name}' cannot be served: {error}") from error
+
+    def _explain(self, task: QueuedRequest) -> tuple[int, Make]:
+        """How many tokens an explanation takes, and how it is made; too long ones are refused."""
+        a, b, on = task.contents
+        if not explains(self.model):
+            message = f"{self.name} does not explain its scores."
+            raise APIError(501, "no_explanation", message)
+        cost = self._check_explained(a, b, on)
+
+        def make(pause: Callable[[], None]) -> Message:
+            return {"explanation": explain(self.model, a, b, on, pause=pause)}, b""
+
+        return cost, make
+
+    def _check_explained(self, a: str, b: str, on: str | None) -> int:
+        """Tokens of all scorings together: the texts are scored once for each word, and more."""
+        texts = [text for text in (a, b, on) if text is not None]
+        characters, most = sum(map(len, texts)), self._settings.max_explained_characters
+        if characters > most:
+            raise APIError(
+                413,
+                "too_many_characters",
+                f"{characters:,} characters are more than the {most:,} that one explanation may "
+                "have. Send shorter texts.",
+            )
+        words = [len(split_words(text)) for text in texts]
+        if sum(words) > self._settings.max_explained_words:
+            raise APIError(
+                413,
+                "too_many_words",
+                f"{sum(words):,} words and signs are more than the "
+                f"{self._settings.max_explained_words:,} that one explanation may have. Send "
+                "shorter texts.",
+            )
+        if not any(words[:2]) or (on is not None and not all(text.strip() for text in texts)):
+            raise APIError(400, "no_words", "There is nothing to explain: a text has no words.")
+        contents = [a, b] if on is None else [(a, b, on)]
+        return self.batches.check(contents, times=scorings(sum(words)))
+
+
+def _raise(task: QueuedRequest, error: Exception) -> None:
+    raise error
+
+
+class LoadedModels:
+    """Models by name, at most so many of them; one that is asked for is loaded in a thread.
+
+    Where there is no room the least recently used leaves, an idle one before a busy one. A busy one
+    finishes what it has; what comes for it meanwhile waits until it has been loaded again, behind
+    the model that is to take its place. All methods are for one thread.
+
+    Args:
+        load: gives a model by its name.
+        most: how many may be loaded; those that are pinned do not count.
+        changed: called when a load has ended, and before one begins, which may end the process.
+        ended: called in the thread of a load when it has ended.
+
+    Attributes:
+        loading: the name of the model that is being loaded.
+        failed: why loading failed, by name, since this was last emptied.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[str], HostedModel],
+        *,
+        most: int,
+        changed: Callable[[], None] = lambda: None,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._load = load
+        self._most = most
+        self._changed = changed
+        self._ended = ended
+        self._models: dict[str, HostedModel] = {}  # the least recently used first
+        self._waiting: dict[str, list[QueuedRequest]] = {}  # by model, in the order of their turns
+        self._leaving: str | None = None
+        self._coming: Future[HostedModel] | None = None
+        self.loading: str | None = None
+        self.failed: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[HostedModel]:
+        return iter(self._models.values())
+
+    def __getitem__(self, name: str) -> HostedModel:
+        return self._models[name]
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a load has ended, of which :meth:`advance` does not know yet."""
+        return self._coming is not None and self._coming.done()
+
+    def load(self, name: str) -> HostedModel:
+        """The model, loaded here and now if need be; raises what its loading raised."""
+        if name not in self._models:
+            coming = self._coming if self.loading == name else None
+            self._models[name] = self._load(name) if coming is None else coming.result()
+        return self._models[name]
+
+    def admit(self, task: QueuedRequest) -> None:
+        """Let a request wait for its model, which may have to be loaded first; or refuse it."""
+        name = task.head["model"]
+        if name in self._models and name != self._leaving:
+            self._models[name] = self._models.pop(name)
+            self._models[name].admit(task)
+        else:
+            self._waiting.setdefault(name, []).append(task)
+
+    def advance(self, refuse: Refuse) -> None:
+        """Take in what has been loaded, let go of what has to leave, and load what is next.
+
+        Args:
+            refuse: called with a request that cannot be answered.
+        """
+        if self.has_news:
+            self._take_in(refuse)
+        self._forget_deserted()
+        while self._waiting and self._coming is None:
+            name = next(iter(self._waiting))
+            if name in self._models:  # it was to leave, and need not any more
+                self._leaving = None
+                self._admit_waiting(name, refuse)
+            elif self._make_room(refuse):
+                self._begin(name)
+            else:
+                break
+
+    def _take_in(self, refuse: Refuse) -> None:
+        assert self._coming is not None and self.loading is not None
+        name, coming = self.loading, self._coming
+        self.loading, self._coming = None, None
+        try:
+            self._models.setdefault(name, coming.result())
+        except Exception as error:
+            known = isinstance(error, TertiumError | OSError)
+            self.failed[name] = str(error) if known else where(error)
+            for task in self._waiting.pop(name, []):
+                message = f"The model '{name}' cannot be loaded at the moment."
+                refuse(task, APIError(503, "model_unavailable", message))
+        else:
+            self._admit_waiting(name, refuse)
+        self._changed()
+
+    def _admit_waiting(self, name: str, refuse: Refuse) -> None:
+        for task in self._waiting.pop(name, []):
+            if not task.dropped:
+                try:
+                    self.admit(task)
+                except APIError as refusal:
+                    refuse(task, refusal)
+
+    def _forget_deserted(self) -> None:
+        """A model that nobody waits for any more is not loaded."""
+        for name, tasks in list(self._waiting.items()):
+            if name != self.loading and all(task.dropped for task in tasks):
+                del self._waiting[name]
+
+    def _make_room(self, refuse: Refuse) -> bool:
+        """Whether there is room for one more; if not, one is asked to leave."""
+        able = [name for name, model in self._models.items() if not model.pinned]
+        if len(able) < self._most:
+            return True
+        idle = next((name for name in able if not self._models[name].busy), None)
+        if idle is None:
+            self._leaving = self._leaving or able[0]
+            return False
+        stays, self._leaving = self._leaving, None
+        del self._models[idle]
+        gc.collect()  # whatever refers to itself goes, too, before the next one comes
+        if stays is not None and stays != idle:
+            self._admit_waiting(stays, refuse)
+        return True
+
+    def _begin(self, name: str) -> None:
+        coming: Future[HostedModel] = Future()
+
+        def run() -> None:
+            try:
+                coming.set_result(self._load(name))
+            except BaseException as error:
+                coming.set_exception(error)
+            self._ended()
+
+        self.loading, self._coming = name, coming
+        self._changed()
+        threading.Thread(target=run, daemon=True).start()

@@ -1,0 +1,120 @@
+"""The index of a worker, which may grow, be damaged, and be replaced while it is searched."""
+
+import contextlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tertium.corpus import Index
+from tertium.corpus.manifest import MANIFEST
+from tertium.errors import TertiumError
+from tertium.serve.batching import Matrix
+from tertium.serve.errors import APIError, where
+
+__all__ = ["HostedIndex", "unsearchable"]
+
+
+class _Rebuilt(TertiumError):
+    """The index is another one, which has to be opened again."""
+
+
+class HostedIndex:
+    """The index of a worker: texts that are added are found, and damage disables only the search.
+
+    Args:
+        folder: where it is.
+        open_index: opens it, with its model.
+        retry: seconds between two looks at a folder that is damaged.
+
+    Attributes:
+        fault: why it cannot be searched, if it cannot.
+    """
+
+    def __init__(self, folder: Path, open_index: Callable[[Path], Index], *, retry: float) -> None:
+        self._folder = folder
+        self._open_index = open_index
+        self._retry = retry
+        self._index: Index | None = None
+        self._changed = 0
+        self._seen: object = None  # what the folder held when it failed
+        self._looked = -math.inf
+        self.fault: str | None = None
+        self.open()
+
+    def about(self) -> dict[str, Any]:
+        """What can be searched, or why nothing can."""
+        index = self._index
+        if index is None:
+            return {"index": None, "fault": self.fault}
+        name, dimension = index.manifest.model.name, index.model.dimension
+        return {"index": {"name": name, "texts": len(index), "dimension": dimension}, "fault": None}
+
+    def open(self) -> None:
+        """Open it, or note why that fails."""
+        try:
+            self._changed = _changed(self._folder)
+            self._index = self._open_index(self._folder)
+            self.fault = None
+        except Exception as error:
+            self._give_up(error)
+
+    def is_worth_opening(self, now: float) -> bool:
+        """Whether it failed, and its folder now holds something else.
+
+        Args:
+            now: seconds by any clock; the folder is looked at no more often than ``retry``.
+        """
+        if self.fault is None or now - self._looked < self._retry:
+            return False
+        self._looked = now
+        return _contents(self._folder) != self._seen
+
+    def search(
+        self, rows: Matrix, *, k: int, threshold: float | None
+    ) -> list[list[dict[str, Any]]]:
+        """The texts that are nearest to each row, best first."""
+        if self._index is None:
+            raise unsearchable()
+        try:
+            self._refresh(self._index)
+            found = self._index.search_vectors(rows, k=k, threshold=threshold)
+        except Exception as error:
+            self._give_up(error)
+            raise unsearchable() from None
+        return [[{"id": h.id, "text": h.text, "score": float(h.score)} for h in x] for x in found]
+
+    def _refresh(self, index: Index) -> None:
+        changed = _changed(index.folder)
+        if changed == self._changed:
+            return
+        before = index.manifest.model.fingerprint
+        index.refresh()
+        if index.manifest.model.fingerprint != before:
+            raise _Rebuilt(f"{index.folder} was built again, with another model.")
+        self._changed = changed
+
+    def _give_up(self, error: Exception) -> None:
+        self._index = None
+        self._seen = None if isinstance(error, _Rebuilt) else _contents(self._folder)
+        known = isinstance(error, TertiumError | OSError)
+        self.fault = str(error) if known else where(error)
+
+
+def unsearchable() -> APIError:
+    """The answer to a search while the index cannot be searched."""
+    return APIError(503, "index_unavailable", "The index cannot be searched at the moment.")
+
+
+def _changed(folder: Path) -> int:
+    return (folder / MANIFEST).stat().st_mtime_ns
+
+
+def _contents(folder: Path) -> object:
+    """The files of a folder with their sizes and times; another folder has others."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(OSError):
+            about = path.stat()
+            found.append((str(path), about.st_size, about.st_mtime_ns, about.st_ino))
+    return found
