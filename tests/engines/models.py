@@ -56,7 +56,7 @@ def write(kind: str, folder: Path) -> Path:
 
 def encoder(folder: Path, **options: Any) -> Encoder:
     """An encoder, as the type checker should know."""
-    loaded = tertium.load(folder, **options, engine="torch")
+    loaded = tertium.load(folder, **{"engine": "torch", **options})
     assert isinstance(loaded, Encoder)
     return loaded
 

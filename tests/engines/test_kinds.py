@@ -36,7 +36,7 @@ def answers(model: Any) -> np.ndarray:
 )
 def test_engines_agree_with_torch(kind: str, tmp_path: Path) -> None:
     folder = write(kind, tmp_path)
-    model = tertium.load(folder)
+    model = tertium.load(folder, engine="torch")
     expected = answers(model)
     for engine, tolerance in TOLERANCES.items():
         with runs_here():

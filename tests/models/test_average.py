@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tertium
+from tertium import models
 from tertium.data.labels import OrderedLabels
 from tertium.engines.loading import load_embedder
 from tertium.errors import TertiumError
@@ -28,28 +28,28 @@ def folders(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> list[Path]:
 
 
 def test_the_mean_of_the_answers(folders: list[Path]) -> None:
-    answers = [raw(tertium.load(folder)) for folder in folders]
+    answers = [raw(models.load(folder)) for folder in folders]
     np.testing.assert_allclose(raw(average(folders)), np.mean(answers, axis=0), atol=1e-6)
     expected = 0.15 * answers[0] + 0.15 * answers[1] + 0.7 * answers[2]
     np.testing.assert_allclose(raw(average(folders, weight=0.7)), expected, atol=1e-6)
 
 
 def test_of_one_is_that_model(folders: list[Path]) -> None:
-    np.testing.assert_array_equal(raw(average(folders[:1])), raw(tertium.load(folders[0])))
+    np.testing.assert_array_equal(raw(average(folders[:1])), raw(models.load(folders[0])))
     assert average(folders[:1]).encoder.dimension == 32
 
 
 def test_saved_and_loaded_again(folders: list[Path], tmp_path: Path) -> None:
     made = average(folders, weight=0.5)
     made.save(tmp_path / "mean")
-    loaded = tertium.load(tmp_path / "mean")
+    loaded = models.load(tmp_path / "mean")
     assert isinstance(loaded, ConditionalAverage) and loaded.weights == (0.25, 0.25, 0.5)
     np.testing.assert_array_equal(raw(loaded), raw(made))
     assert loaded.scale == (1.0, 5.0) and loaded.training_data == made.training_data
     assert takes_conditions(tmp_path / "mean")
     outer = average([tmp_path / "mean", folders[0]])
     np.testing.assert_allclose(
-        raw(outer), (raw(made) + raw(tertium.load(folders[0]))) / 2, atol=1e-6
+        raw(outer), (raw(made) + raw(models.load(folders[0]))) / 2, atol=1e-6
     )
 
 
@@ -57,7 +57,7 @@ def test_a_member_that_is_an_adapter_stays_one(
     tiny_bert: Path, tmp_path: Path, reserve: Callable[[str, Path], str]
 ) -> None:
     scorer = scorer_of(tiny_bert, {"kind": "bi"})
-    base = tertium.load(tiny_bert)
+    base = models.load(tiny_bert)
     weights = dict(scorer.encoder.backbone.named_parameters())
     name = next(name for name in weights if name.endswith("output.dense.weight"))
     weights[name].data[:5].add_(0.5)
@@ -66,8 +66,8 @@ def test_a_member_that_is_an_adapter_stays_one(
     average([tmp_path / "small", tmp_path / "small"]).save(tmp_path / "mean")
     kept = {file.name for file in (tmp_path / "mean" / "member-1").iterdir()}
     assert kept == {"adapter.safetensors", "head.safetensors", "tertium.json"}
-    again = raw(tertium.load(tmp_path / "mean"))
-    np.testing.assert_allclose(again, raw(tertium.load(tmp_path / "small")), atol=1e-6)
+    again = raw(models.load(tmp_path / "mean"))
+    np.testing.assert_allclose(again, raw(models.load(tmp_path / "small")), atol=1e-6)
     assert not np.allclose(again, raw(scorer_of(tiny_bert, {"kind": "bi"})), atol=1e-4)
 
 
@@ -104,4 +104,4 @@ def test_a_broken_average_is_told(folders: list[Path], tmp_path: Path) -> None:
     text = (tmp_path / "mean" / "tertium.json").read_text()
     (tmp_path / "mean" / "tertium.json").write_text(text.replace('"weight"', '"wait"'))
     with pytest.raises(TertiumError, match=r"details\.members\.0\.weight: Field required"):
-        tertium.load(tmp_path / "mean")
+        models.load(tmp_path / "mean")

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from sentence_transformers import CrossEncoder
 
-import tertium
+from tertium import models
 from tertium.data.labels import OrderedLabels
 from tertium.engines.loading import load_conditional, load_embedder
 from tertium.errors import TertiumError
@@ -38,7 +38,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def scorer_of(folder: Path, config: dict[str, Any]) -> ConditionalScorer:
-    encoder = tertium.load(folder, engine="torch")
+    encoder = models.load(folder)
     assert isinstance(encoder, Encoder)
     encoder.training_data = (TrainingData(name="C-STS", split="train"),)
     settings = dict(config)
@@ -150,7 +150,7 @@ def test_a_saved_scorer_comes_back_exactly(
 ) -> None:
     scorer = scorer_of(model, config)
     scorer.save(tmp_path / "model")
-    loaded = tertium.load(tmp_path / "model")
+    loaded = models.load(tmp_path / "model")
     assert isinstance(loaded, ConditionalScorer)
     np.testing.assert_array_equal(raw(loaded), raw(scorer))
     assert (loaded.scale, loaded.training_data) == (scorer.scale, scorer.training_data)
@@ -158,7 +158,7 @@ def test_a_saved_scorer_comes_back_exactly(
     assert manifest is not None and manifest.kind is Kind.CONDITIONAL
     assert not list((tmp_path / "model").rglob("*.bin"))
     loaded.save(tmp_path / "model")  # over itself
-    np.testing.assert_array_equal(raw(tertium.load(tmp_path / "model")), raw(scorer))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(raw(models.load(tmp_path / "model")), raw(scorer))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["cross", "seaver", "rand_aug"])
@@ -174,10 +174,10 @@ def test_folders_that_hold_no_scorer(tiny_bert: Path, tmp_path: Path) -> None:
         ConditionalScorer.load(tiny_bert)
     scorer_of(tiny_bert, {"kind": "cross"}).save(tmp_path / "model")
     with pytest.raises(TertiumError, match="keeps the pooling"):
-        tertium.load(tmp_path / "model", pooling="cls")
+        models.load(tmp_path / "model", pooling="cls")
     save_file({"x": torch.zeros(1)}, tmp_path / "model" / "head.safetensors")
     with pytest.raises(TertiumError, match="does not fit the head"):
-        tertium.load(tmp_path / "model")
+        models.load(tmp_path / "model")
 
 
 def test_models_for_another_question_are_refused(tiny_bert: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
-import tertium
+from tertium import models
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Encoder
 from tertium.models.surgery import language_head
@@ -43,13 +43,13 @@ def test_a_training_folder_is_its_backbone_and_on_request_its_mlp(
     folder = trained_folder(base, tmp_path / "result", pickled=pickled)
     cls, through_mlp = by_hand(base)
     with pytest.warns(TertiumWarning, match=r'pooling="cls_mlp" \(--pooling cls_mlp\)'):
-        plain = tertium.load(folder)
+        plain = models.load(folder)
     assert plain.pooling is Pooling.CLS
     np.testing.assert_allclose(plain.encode(TEXTS), cls, atol=1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        asked = tertium.load(folder, pooling="cls")
-        headed = tertium.load(folder, pooling="cls_mlp")
+        asked = models.load(folder, pooling="cls")
+        headed = models.load(folder, pooling="cls_mlp")
     np.testing.assert_array_equal(asked.encode(TEXTS), plain.encode(TEXTS))
     assert headed.pooling is Pooling.CLS_MLP
     np.testing.assert_allclose(headed.encode(TEXTS), through_mlp, atol=1e-5)
@@ -61,12 +61,12 @@ def test_a_training_folder_is_its_backbone_and_on_request_its_mlp(
 def test_a_training_folder_has_no_pooler(base: Path, tmp_path: Path) -> None:
     folder = trained_folder(base, tmp_path / "result", pickled=True)
     with pytest.warns(TertiumWarning, match="no pretrained pooler"):
-        tertium.load(folder, pooling="pooler")
+        models.load(folder, pooling="pooler")
 
 
 def test_training_can_go_on_from_a_pickled_folder(tiny_bert: Path, tmp_path: Path) -> None:
     folder = trained_folder(tiny_bert, tmp_path / "result", pickled=True)
-    encoder = tertium.load(folder, pooling="cls", engine="torch")
+    encoder = models.load(folder, pooling="cls")
     assert isinstance(encoder, Encoder)
     assert language_head(encoder, seed=0).bias.shape == (encoder.backbone.config.vocab_size,)
 
@@ -80,7 +80,7 @@ def test_names_of_old_checkpoints_are_understood(tiny_bert: Path, tmp_path: Path
         for name, tensor in read(folder).items()
     }
     write_weights(folder, old)
-    vectors = tertium.load(folder, pooling="cls").encode(TEXTS)
+    vectors = models.load(folder, pooling="cls").encode(TEXTS)
     np.testing.assert_allclose(vectors, by_hand(tiny_bert)[0], atol=1e-5)
 
 
@@ -88,7 +88,7 @@ def test_a_plain_folder_may_be_pickled_too(tiny_roberta: Path, tmp_path: Path) -
     folder = trained_folder(tiny_roberta, tmp_path / "copy")
     write_weights(folder, read(tiny_roberta), pickled=True)
     np.testing.assert_allclose(
-        tertium.load(folder).encode(TEXTS), tertium.load(tiny_roberta).encode(TEXTS), atol=1e-6
+        models.load(folder).encode(TEXTS), models.load(tiny_roberta).encode(TEXTS), atol=1e-6
     )
 
 
@@ -104,7 +104,7 @@ def test_no_code_runs(tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFix
     folder = trained_folder(tiny_bert, tmp_path / "result", pickled=True)
     torch.save({**read(folder), "extra": Malicious()}, folder / "pytorch_model.bin")
     with pytest.raises(TertiumError, match=r"\.bin is not a plain state dict.*safetens"):
-        tertium.load(folder)
+        models.load(folder)
     assert "code ran" not in capsys.readouterr().out
 
 
@@ -123,14 +123,14 @@ def test_a_bin_that_is_no_state_dict(tiny_bert: Path, tmp_path: Path, content: b
     folder = trained_folder(tiny_bert, tmp_path / "result", pickled=True)
     (folder / "pytorch_model.bin").write_bytes(content)
     with pytest.raises(TertiumError, match=r"pytorch_model\.bin is not a plain state dict"):
-        tertium.load(folder)
+        models.load(folder)
 
 
 def test_broken_safetensors(tiny_bert: Path, tmp_path: Path) -> None:
     folder = trained_folder(tiny_bert, tmp_path / "result")
     (folder / "model.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(TertiumError, match=r"model\.safetensors cannot be read.*again"):
-        tertium.load(folder)
+        models.load(folder)
 
 
 def test_a_folder_without_tokenizer(base: Path, tmp_path: Path) -> None:
@@ -138,14 +138,14 @@ def test_a_folder_without_tokenizer(base: Path, tmp_path: Path) -> None:
     for file in folder.glob("tokenizer*"):
         file.unlink()
     with pytest.raises(TertiumError, match=r"result has no tokenizer \(tokenizer.json.*Copy"):
-        tertium.load(folder)
+        models.load(folder)
 
 
 def test_a_folder_without_weights(tiny_bert: Path, tmp_path: Path) -> None:
     folder = trained_folder(tiny_bert, tmp_path / "result")
     (folder / "model.safetensors").unlink()
     with pytest.raises(TertiumError, match=r"no weights: neither model.safetensors nor pytorch"):
-        tertium.load(folder)
+        models.load(folder)
 
 
 @pytest.mark.parametrize("content", ["[]", "{", ""])
@@ -153,7 +153,7 @@ def test_a_config_that_is_none(tiny_bert: Path, tmp_path: Path, content: str) ->
     folder = trained_folder(tiny_bert, tmp_path / "result")
     (folder / "config.json").write_text(content)
     with pytest.raises(TertiumError, match=r"config\.json is not a JSON object"):
-        tertium.load(folder)
+        models.load(folder)
 
 
 @pytest.mark.parametrize("pickled", [False, True], ids=["safetensors", "bin"])
@@ -187,7 +187,7 @@ def test_weights_that_do_not_fit(
             weights[name] = tensor
     write_weights(folder, weights, pickled=pickled)
     with pytest.raises(TertiumError, match=message) as caught:
-        tertium.load(folder)
+        models.load(folder)
     assert str(folder) in str(caught.value)
 
 
@@ -196,4 +196,4 @@ def test_other_architectures_are_not_read_from_a_pickle(tiny_bert: Path, tmp_pat
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "electra"}))
     with pytest.raises(TertiumError, match=r"only BERT and RoBERTa.*Save the model as"):
-        tertium.load(folder)
+        models.load(folder)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-import tertium
+from tertium import models
 from tertium.errors import TertiumError
 from tertium.models import Encoder
 from tertium.models.surgery import keep_layers, spread
@@ -18,7 +18,7 @@ TEXTS = ["the cat sleeps .", "a dog barks"]
 
 @pytest.fixture
 def encoder(tiny_bert: Path) -> Encoder:
-    loaded = tertium.load(tiny_bert, engine="torch")
+    loaded = models.load(tiny_bert)
     assert isinstance(loaded, Encoder)
     return loaded
 
@@ -47,7 +47,7 @@ def test_it_is_saved_and_loaded_and_shows_its_attention(encoder: Encoder, tmp_pa
     short = keep_layers(encoder, [1, 3])
     short.save(tmp_path / "short")
     expected = short.encode(TEXTS)
-    np.testing.assert_allclose(tertium.load(tmp_path / "short").encode(TEXTS), expected, atol=1e-6)
+    np.testing.assert_allclose(models.load(tmp_path / "short").encode(TEXTS), expected, atol=1e-6)
     plain = SentenceTransformer(str(tmp_path / "short"), device="cpu")
     np.testing.assert_allclose(plain.encode(TEXTS), expected, atol=1e-6)
     tokens = short.tokenizer(TEXTS, return_tensors="pt", padding=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-import tertium
+from tertium import models
 from tertium.errors import TertiumError
 from tertium.models import Encoder
 from tertium.models.base import Embedder
@@ -165,7 +165,7 @@ def test_a_text_of_exactly_the_limit_is_whole(bert: Encoder) -> None:
 
 
 def test_max_length_is_an_option(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert, max_length=6)
+    encoder = models.load(tiny_bert, max_length=6)
     assert encoder.max_length == 6
     with pytest.warns(TruncationWarning, match="more than 6 tokens"):
         cut = encoder.encode("a b c d e f g")
@@ -235,7 +235,7 @@ def test_a_prompt_stands_before_every_text(bert: Encoder) -> None:
 
 @pytest.mark.parametrize("include", [True, False])
 def test_a_saved_prompt_is_the_default(tiny_bert: Path, include: bool) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = models.load(tiny_bert)
     encoder.model.prompts = {"query": "the dog ", "other": "x "}
     encoder.model.default_prompt_name = "query"
     encoder.model[1].include_prompt = include
@@ -250,7 +250,7 @@ def test_a_token_budget_below_one_is_refused(bert: Encoder) -> None:
 
 
 def test_training_mode_survives_encoding(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = models.load(tiny_bert)
     still = encoder.encode(SOME)
     encoder.model.train()
     np.testing.assert_array_equal(encoder.encode(SOME), still)  # without dropout
@@ -335,7 +335,7 @@ def test_saved_folders_say_what_they_are(bert: Encoder, tmp_path: Path) -> None:
     manifest = read_manifest(tmp_path / "deep" / "model")
     assert manifest is not None
     assert (manifest.kind, manifest.pooling, manifest.scale) == ("encoder", "mean", (-1, 1))
-    assert tertium.load(tmp_path / "deep" / "model").training_data == seen
+    assert models.load(tmp_path / "deep" / "model").training_data == seen
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["model"]
 
 
@@ -344,7 +344,7 @@ def test_saving_over_another_model_replaces_it(bert: Encoder, tmp_path: Path) ->
     bert.with_pooling(Pooling.CLS_MLP).save(folder)
     bert.save(str(folder))
     expected = bert.encode(SOME)
-    ours, stock = tertium.load(folder), SentenceTransformer(str(folder))
+    ours, stock = models.load(folder), SentenceTransformer(str(folder))
     assert ours.pooling is Pooling.MEAN
     np.testing.assert_allclose(ours.encode(SOME), expected, atol=1e-6)
     np.testing.assert_allclose(stock.encode(SOME), expected, atol=1e-5)
@@ -371,11 +371,11 @@ def test_a_failed_save_leaves_everything_as_it_was(
 
 def test_a_model_can_be_saved_over_the_folder_it_came_from(bert: Encoder, tmp_path: Path) -> None:
     bert.save(tmp_path / "model")
-    loaded = tertium.load(tmp_path / "model")
+    loaded = models.load(tmp_path / "model")
     before = loaded.encode(SOME)
     loaded.save(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode(SOME), before)
-    np.testing.assert_allclose(tertium.load(tmp_path / "model").encode(SOME), before, atol=1e-6)
+    np.testing.assert_allclose(models.load(tmp_path / "model").encode(SOME), before, atol=1e-6)
 
 
 # What it is.
@@ -398,7 +398,7 @@ def test_an_empty_batch_has_no_features(bert: Encoder) -> None:
 
 
 def test_texts_that_the_vocabulary_does_not_know_are_counted(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = models.load(tiny_bert)
     with pytest.warns(UnknownTextWarning, match="2 of 4 distinct texts hold nothing"):
         rows = encoder.encode(["zzz", "yyy xxx", "the zzz", ""])
     assert rows.shape == (4, 32)

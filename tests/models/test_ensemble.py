@@ -9,7 +9,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
 
-import tertium
+from tertium import models
 from tertium.errors import TertiumError
 from tertium.models import Encoder, Ensemble
 from tertium.models.loading import combine
@@ -28,7 +28,7 @@ def folders(
 ) -> list[Path]:
     """Two architectures with their own tokenizers, and one of them with other weights."""
     other = tmp_path_factory.mktemp("other") / "other"
-    tertium.load(tiny_bert, pooling="cls").save(other)
+    models.load(tiny_bert, pooling="cls").save(other)
     model = AutoModel.from_pretrained(other)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -38,7 +38,7 @@ def folders(
 
 
 def rows(folder: Path) -> np.ndarray:
-    return tertium.load(folder).encode(TEXTS)
+    return models.load(folder).encode(TEXTS)
 
 
 def test_an_ensemble_of_one_is_that_model(tiny_bert: Path) -> None:
@@ -102,7 +102,7 @@ def test_widths_must_agree(tiny_bert: Path, tmp_path: Path) -> None:
 def test_a_saved_ensemble_is_the_same_in_a_new_process(folders: list[Path], tmp_path: Path) -> None:
     made = combine(folders, weight=0.7)
     made.save(tmp_path / "three")
-    again = tertium.load(tmp_path / "three")
+    again = models.load(tmp_path / "three")
     assert isinstance(again, Ensemble)
     assert again.name == str(tmp_path / "three") and again.dimension == 32
     np.testing.assert_array_equal(again.encode(TEXTS), made.encode(TEXTS))
@@ -125,18 +125,18 @@ def test_members_are_plain_models_without_pickles(folders: list[Path], tmp_path:
 
 
 def test_a_twin_is_a_member_like_any_other(folders: list[Path], tmp_path: Path) -> None:
-    towers = [tertium.load(folder, pooling="cls") for folder in (folders[0], folders[2])]
+    towers = [models.load(folder, pooling="cls") for folder in (folders[0], folders[2])]
     assert all(isinstance(tower, Encoder) for tower in towers)
     join_towers(*towers).save(tmp_path / "twin")  # type: ignore[arg-type]
     combine([tmp_path / "twin", folders[1]], weight=0.7).save(tmp_path / "uc")
     expected = 0.3 * sum(tower.encode(TEXTS) for tower in towers) + 0.7 * rows(folders[1])
-    np.testing.assert_allclose(tertium.load(tmp_path / "uc").encode(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(models.load(tmp_path / "uc").encode(TEXTS), expected, atol=1e-5)
     stock = SentenceTransformer(str(tmp_path / "uc" / "member-1"), device="cpu")
     np.testing.assert_allclose(stock.encode(TEXTS), rows(tmp_path / "twin"), atol=1e-5)
 
 
 def test_what_members_have_in_common(folders: list[Path]) -> None:
-    bert, roberta = (tertium.load(folder) for folder in folders[:2])
+    bert, roberta = (models.load(folder) for folder in folders[:2])
     assert isinstance(bert, Encoder) and isinstance(roberta, Encoder)
     bert.training_data = (TrainingData(name="a"), TrainingData(name="b"))
     roberta.training_data = (TrainingData(name="b"),)
@@ -149,11 +149,11 @@ def test_what_members_have_in_common(folders: list[Path]) -> None:
 
 def test_options_reach_every_member(folders: list[Path], tmp_path: Path) -> None:
     combine(folders[:2]).save(tmp_path / "both")
-    short = tertium.load(tmp_path / "both", pooling="cls", max_length=4)
+    short = models.load(tmp_path / "both", pooling="cls", max_length=4)
     assert isinstance(short, Ensemble)
     for member in short.members:
         assert (member.encoder.pooling, member.encoder.max_length) == ("cls", 4)
-    expected = sum(tertium.load(f, pooling="cls", max_length=4).encode("a b") for f in folders[:2])
+    expected = sum(models.load(f, pooling="cls", max_length=4).encode("a b") for f in folders[:2])
     np.testing.assert_allclose(short.encode("a b"), expected, atol=1e-5)
 
 
@@ -177,9 +177,9 @@ def test_a_broken_folder(folders: list[Path], tiny_bert: Path, tmp_path: Path) -
     combine(folders[:2]).save(tmp_path / "both")
     (tmp_path / "both" / "member-2").rename(tmp_path / "gone")
     with pytest.raises(TertiumError, match="member-2 is missing"):
-        tertium.load(tmp_path / "both")
+        models.load(tmp_path / "both")
     (tmp_path / "gone").rename(tmp_path / "both" / "member-2")
     manifest = tmp_path / "both" / "member-2" / FILE_NAME
     manifest.write_text(manifest.read_text().replace('"encoder"', '"pair"'))
     with pytest.raises(TertiumError, match="'pair' is not one of encoder, twin, static"):
-        tertium.load(tmp_path / "both")
+        models.load(tmp_path / "both")

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 
-import tertium
+from tertium import models
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError
 from tertium.heads import CosineHead, PairHead, SiameseHead
@@ -30,7 +30,7 @@ def head_of(kind: str) -> PairHead:
 
 
 def scorer_of(folder: Path, kind: str, labels: OrderedLabels = GRADES) -> PairScorer:
-    encoder = tertium.load(folder, engine="torch")
+    encoder = models.load(folder)
     assert isinstance(encoder, Encoder)
     encoder.training_data = (TrainingData(name="STS-B", split="train"),)
     return PairScorer(encoder, head_of(kind), labels)
@@ -104,16 +104,14 @@ def test_a_saved_scorer_comes_back_exactly(kind: str, tiny_bert: Path, tmp_path:
     labels = NLI if kind == "classifier" else GRADES
     scorer = scorer_of(tiny_bert, kind, labels)
     scorer.save(tmp_path / "model")
-    loaded = tertium.load(tmp_path / "model")
+    loaded = models.load(tmp_path / "model")
     assert isinstance(loaded, PairScorer)
     assert loaded.labels == labels and loaded.scale == scorer.scale
     assert loaded.training_data == scorer.training_data
     np.testing.assert_array_equal(loaded.score(PAIRS), scorer.score(PAIRS))
     np.testing.assert_array_equal(loaded.encode(TEXTS), scorer.encode(TEXTS))
     loaded.save(tmp_path / "model")  # over itself
-    np.testing.assert_array_equal(
-        tertium.load(tmp_path / "model").score(PAIRS), scorer.score(PAIRS)
-    )
+    np.testing.assert_array_equal(models.load(tmp_path / "model").score(PAIRS), scorer.score(PAIRS))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
 
 
@@ -136,7 +134,7 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
     seen = scorer.training_data
     encoder = scorer.encoder.with_pooling(Pooling.CLS, normalize=normalize)
     scorer = PairScorer(encoder, scorer.head, scorer.labels)
-    base = tertium.load(tiny_bert, engine="torch")
+    base = models.load(tiny_bert)
     assert isinstance(base, Encoder)
     tuned = {
         name: tensor if "embeddings" in name else tensor + 0.05 * torch.randn_like(tensor)
@@ -146,7 +144,7 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
     apply_adapter(scorer.encoder.backbone, adapter)
     scorer.save(tmp_path / "merged")
     scorer.save_adapter(tmp_path / "adapter", adapter, base=reserve("tiny", tiny_bert))
-    merged, adapted = tertium.load(tmp_path / "merged"), tertium.load(tmp_path / "adapter")
+    merged, adapted = models.load(tmp_path / "merged"), models.load(tmp_path / "adapter")
     assert isinstance(adapted, PairScorer)
     np.testing.assert_array_equal(adapted.score(PAIRS), merged.score(PAIRS))
     np.testing.assert_array_equal(adapted.encode(TEXTS), merged.encode(TEXTS))
@@ -157,8 +155,8 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
         "head.safetensors",
         "tertium.json",
     ]
-    assert tertium.load(tmp_path / "adapter", pooling="mean").pooling is Pooling.MEAN
-    shorter = tertium.load(tmp_path / "adapter", max_length=8)
+    assert models.load(tmp_path / "adapter", pooling="mean").pooling is Pooling.MEAN
+    shorter = models.load(tmp_path / "adapter", max_length=8)
     assert isinstance(shorter, PairScorer) and shorter.encoder.max_length == 8
 
 
@@ -170,14 +168,14 @@ def test_folders_that_hold_no_scorer(scorer: PairScorer, tiny_bert: Path, tmp_pa
     scorer.save(tmp_path / "model")
     (tmp_path / "model" / "head.safetensors").unlink()
     with pytest.raises(TertiumError, match=r"head\.safetensors cannot be read"):
-        tertium.load(tmp_path / "model")
+        models.load(tmp_path / "model")
 
 
 def test_a_head_of_another_shape_is_refused(scorer: PairScorer, tmp_path: Path) -> None:
     scorer.save(tmp_path / "model")
     save_file({"slope": torch.tensor(1.0)}, tmp_path / "model" / "head.safetensors")
     with pytest.raises(TertiumError, match="does not fit the head"):
-        tertium.load(tmp_path / "model")
+        models.load(tmp_path / "model")
 
 
 def test_the_kind_is_written(scorer: PairScorer, tmp_path: Path) -> None:

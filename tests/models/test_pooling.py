@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
-import tertium
+from tertium import models
 from tertium.functional import pool
 from tertium.models import Encoder
 from tertium.models.pooling import infer_pooling
@@ -57,7 +57,7 @@ def test_pools_as_defined_and_survives_saving(
     encoder.save(tmp_path / "saved")
     stock = SentenceTransformer(str(tmp_path / "saved"))
     np.testing.assert_allclose(stock.encode(TEXTS), vectors, atol=1e-5)
-    ours = tertium.load(tmp_path / "saved")
+    ours = models.load(tmp_path / "saved")
     assert ours.pooling is pooling
     np.testing.assert_allclose(ours.encode(TEXTS), vectors, atol=1e-6)
 
@@ -85,7 +85,7 @@ def test_pooler_is_the_checkpoints_own(tiny_bert: Path) -> None:
         expected = model(**batch).pooler_output.numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        vectors = tertium.load(tiny_bert, pooling="pooler").encode(TEXTS)
+        vectors = models.load(tiny_bert, pooling="pooler").encode(TEXTS)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
@@ -93,13 +93,13 @@ def test_a_missing_pooler_is_fresh_seeded_announced_and_saved(
     poolerless: Path, tmp_path: Path
 ) -> None:
     with pytest.warns(UserWarning, match="no pretrained pooler"):
-        encoder = tertium.load(poolerless, pooling="pooler")
+        encoder = models.load(poolerless, pooling="pooler")
     torch.manual_seed(999)
     with pytest.warns(UserWarning, match="no pretrained pooler"):
-        again = tertium.load(poolerless, pooling="pooler")
+        again = models.load(poolerless, pooling="pooler")
     np.testing.assert_array_equal(encoder.encode(TEXTS), again.encode(TEXTS))
     encoder.save(tmp_path / "saved")
-    reloaded = tertium.load(tmp_path / "saved")  # a warning here would fail the test
+    reloaded = models.load(tmp_path / "saved")  # a warning here would fail the test
     np.testing.assert_allclose(reloaded.encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tertium
+from tertium import models
 from tertium.errors import TertiumError
 from tertium.models.checkpoints import PUBLISHED, published_pooling
 from tertium.types import Pooling
@@ -37,37 +37,37 @@ def test_supervised_models_alone_keep_their_mlp() -> None:
 @pytest.mark.parametrize("name", [UNSUPERVISED, SUPERVISED, "sap-ai-research/miCSE"])
 def test_a_hub_id_has_the_pooling_it_was_trained_for(hub: Path, tiny_bert: Path, name: str) -> None:
     hub_folder(tiny_bert, hub)
-    encoder = tertium.load(name)
+    encoder = models.load(name)
     assert encoder.pooling is PUBLISHED[name]
     assert encoder.name == name
-    alone = tertium.load(hub, pooling=PUBLISHED[name])
+    alone = models.load(hub, pooling=PUBLISHED[name])
     np.testing.assert_array_equal(encoder.encode(TEXTS), alone.encode(TEXTS))
 
 
 def test_an_explicit_pooling_wins(hub: Path, tiny_bert: Path) -> None:
     hub_folder(tiny_bert, hub)
     for pooling in (Pooling.MEAN, Pooling.CLS):
-        assert tertium.load(SUPERVISED, pooling=pooling).pooling is pooling
+        assert models.load(SUPERVISED, pooling=pooling).pooling is pooling
 
 
 @pytest.mark.parametrize("name", [UNSUPERVISED, SUPERVISED])
 def test_the_mlp_of_a_published_model_is_its_pooler(hub: Path, tiny_bert: Path, name: str) -> None:
     hub_folder(tiny_bert, hub)
-    headed, pooler = (tertium.load(name, pooling=pooling) for pooling in ("cls_mlp", "pooler"))
+    headed, pooler = (models.load(name, pooling=pooling) for pooling in ("cls_mlp", "pooler"))
     assert headed.pooling is Pooling.CLS_MLP
     np.testing.assert_array_equal(headed.encode(TEXTS), pooler.encode(TEXTS))
 
 
 def test_other_hub_ids_keep_the_mean(hub: Path, tiny_bert: Path) -> None:
     hub_folder(tiny_bert, hub)
-    assert tertium.load("somebody/something").pooling is Pooling.MEAN
+    assert models.load("somebody/something").pooling is Pooling.MEAN
 
 
 def test_a_hub_model_without_safetensors_names_the_remedy(hub: Path, tiny_bert: Path) -> None:
     hub_folder(tiny_bert, hub)
     (hub / "model.safetensors").unlink()
     with pytest.raises(TertiumError, match=r"No safetensors.*refs/pr/.*tertium convert") as caught:
-        tertium.load(UNSUPERVISED)
+        models.load(UNSUPERVISED)
     assert UNSUPERVISED in str(caught.value)
 
 
@@ -75,9 +75,9 @@ def test_a_pickled_copy_of_a_hub_model(tiny_bert: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     folder = hub_folder(tiny_bert, tmp_path / "unsup-simcse-bert-base-uncased")
-    expected = tertium.load(folder).encode(TEXTS)
+    expected = models.load(folder).encode(TEXTS)
     write_weights(folder, load_file(folder / "model.safetensors"), pickled=True)
-    encoder = tertium.load(folder)
+    encoder = models.load(folder)
     assert encoder.pooling is Pooling.CLS
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
 
@@ -93,7 +93,7 @@ def test_a_training_folder_of_a_published_name_is_not_asked_about(
     tiny_bert: Path, tmp_path: Path, name: str, pooling: Pooling
 ) -> None:
     folder = trained_folder(tiny_bert, tmp_path / name)
-    assert tertium.load(folder).pooling is pooling  # a warning would fail the test
+    assert models.load(folder).pooling is pooling  # a warning would fail the test
 
 
 @pytest.mark.parametrize(

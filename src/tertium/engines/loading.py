@@ -77,8 +77,9 @@ def load(
     except TertiumError as error:
         if chosen is not EngineName.DEFAULT or find_spec("torch") is None:
             raise
-        warnings.warn(f"torch runs {name}: {error}", TertiumWarning, stacklevel=2)
-        return _opened(name, by_torch=True, **options)
+        model = _opened(name, by_torch=True, **options)
+        warnings.warn(f"torch runs {model.name}: {error}", TertiumWarning, stacklevel=2)
+        return model
 
 
 def plan_for(

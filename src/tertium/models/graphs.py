@@ -300,6 +300,34 @@ def check_graph(config: Config, modules: "Sequence[Module]") -> None:
             raise NoGraphError(f"The activation {_dense_activation(module)}")
 
 
+_LAYER_NAMES = {"distilbert": _DISTILBERT, "mpnet": _MPNET}  # all others are called as BERT's
+_FURTHER = {
+    "distilbert": (),
+    "mpnet": ("encoder.relative_attention_bias.weight",),
+}
+
+
+def needed_weights(config: Config) -> list[str]:
+    """Names of all weights that the graph of an architecture reads."""
+    chosen = settings(config)
+    kind = chosen["model_type"]
+    if "first" in chosen:
+        towers = ("first", "second")
+        return [f"{t}.{name}" for t in towers for name in needed_weights(chosen[t])]
+    names = _LAYER_NAMES.get(kind, _BERT)
+    depth = chosen.get("num_hidden_layers") or chosen["n_layers"]
+    inside = [value for part, value in vars(names).items() if part != "layer"]
+    modules = [names.layer.format(at) + name for at in range(depth) for name in inside]
+    modules.append("embeddings.LayerNorm")
+    tables = ("word_embeddings", "position_embeddings")
+    further = _FURTHER.get(kind, ("embeddings.token_type_embeddings.weight",))
+    return [
+        *(f"{name}.{part}" for name in modules for part in ("weight", "bias")),
+        *(f"embeddings.{table}.weight" for table in tables),
+        *further,
+    ]
+
+
 def backbone(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
     """The layers of a transformer."""
     chosen = settings(config)

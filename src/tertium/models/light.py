@@ -29,6 +29,7 @@ from tertium.models.graphs import (
     Module,
     NoGraphError,
     check_graph,
+    needed_weights,
     pooling_mode,
 )
 from tertium.models.text_encoder import TextEncoder
@@ -79,10 +80,10 @@ class StoredEncoder:
     def weights(self) -> dict[str, NDArray[Any]]:
         """All tensors of the backbone by name, in single precision, changes applied."""
         stored = {_plain(name): tensor for name, tensor in load_file(self.file).items()}
-        found = {name: np.asarray(x, np.float32) for name, x in stored.items() if is_read(name)}
+        found = {name: np.asarray(tensor, np.float32) for name, tensor in stored.items()}
         for adapter in self.adapters:
             found = change_weights(found, adapter)
-        return found
+        return {name: tensor for name, tensor in found.items() if is_read(name)}
 
     @cached_property
     def weights_digest(self) -> str:
@@ -339,7 +340,7 @@ def _stored(folder: Path, modules: Sequence[Module], *, prompt: str = "") -> Sto
     if "auto_map" in config:
         raise NotLightError(f"{folder} has code of its own")
     check_graph(config, modules)
-    _check_weights(folder / SAFE)
+    _check_weights(folder / SAFE, config)
     settings = read_json(folder / "sentence_bert_config.json")
     if settings.get("do_lower_case"):
         raise NotLightError(f"{folder} lowers texts before its tokenizer")
@@ -354,12 +355,16 @@ def _stored(folder: Path, modules: Sequence[Module], *, prompt: str = "") -> Sto
     return StoredEncoder(folder, config, modules, tokenizer, int(length), prompt)
 
 
-def _check_weights(file: Path) -> None:
-    """Raise unless numpy can read all tensors."""
+def _check_weights(file: Path, config: Config) -> None:
+    """Raise unless all tensors are there, and numpy can read them."""
     if file.with_name(f"{SAFE}.index.json").exists():
         raise NotLightError(f"{file.parent} holds its weights in several files")
     with safe_open(file, framework="numpy") as stored:
-        kinds = {stored.get_slice(name).get_dtype() for name in stored.keys()}  # noqa: SIM118
+        names = list(stored.keys())
+        kinds = {stored.get_slice(name).get_dtype() for name in names}
+    missing = set(needed_weights(config)) - {_plain(name) for name in names}
+    if missing:
+        raise NotLightError(f"{file} lacks {min(missing)}")
     other = {kind for kind in kinds if kind not in _FLOATS and not kind.startswith(("I", "U"))}
     if other:
         raise NotLightError(f"{file} is stored in {', '.join(sorted(other))}")
