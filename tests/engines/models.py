@@ -12,6 +12,7 @@ from transformers import AutoModel
 import tertium
 from tertium.heads import SiameseHead
 from tertium.models import ConditionalAverage, Encoder, Ensemble, PairScorer
+from tertium.models.light import LightEncoder
 from tertium.models.surgery import join_towers
 from tertium.probe import UnusableError
 from tests.fakes import tiny_model
@@ -58,6 +59,13 @@ def encoder(folder: Path, **options: Any) -> Encoder:
     """An encoder, as the type checker should know."""
     loaded = tertium.load(folder, **{"engine": "torch", **options})
     assert isinstance(loaded, Encoder)
+    return loaded
+
+
+def light(folder: Path, **options: Any) -> LightEncoder:
+    """An encoder that was read without torch."""
+    loaded = tertium.load(folder, **options)
+    assert isinstance(loaded, LightEncoder)
     return loaded
 
 

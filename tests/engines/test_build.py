@@ -15,7 +15,7 @@ from tertium.engines.graphs import EncoderGraph, graphs_of
 from tertium.errors import MissingExtraError, TertiumError, TertiumWarning
 from tertium.models import Encoder
 from tertium.types import EngineName
-from tests.engines.models import encoder
+from tests.engines.models import encoder, light
 
 pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
 
@@ -147,7 +147,7 @@ def test_layers_that_stay_in_float(flat: Encoder) -> None:
 @pytest.mark.usefixtures("own_cache", "quick_export")
 def test_a_text_does_not_depend_on_its_company(flat_bert: Path) -> None:
     for engine in ("onnx", "onnx-int8"):
-        model = encoder(flat_bert, engine=engine)
+        model = light(flat_bert, engine=engine)
         texts = ["the cat sleeps .", "a", "a b c d e f g h i j k l", ""]
         together = model.encode(texts)
         for text, vector in zip(texts, together, strict=True):

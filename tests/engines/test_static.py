@@ -57,7 +57,7 @@ def test_loaded_by_its_engine(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) 
     def never(*args: object, **options: object) -> None:
         raise AssertionError("it was distilled before")
 
-    monkeypatch.setattr("tertium.engines.export.distil_static", never)
+    monkeypatch.setattr("tertium.engines.static.distil_static", never)
     again = tertium.load(tiny_bert, engine="static")
     np.testing.assert_array_equal(again.encode(["a cat"]), first.encode(["a cat"]))  # type: ignore[union-attr]
 

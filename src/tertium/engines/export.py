@@ -362,7 +362,7 @@ def export(
     exports = []
     for graph in graphs_of(model):
         made = ensure(graph, name, keep_float=keep_float, threads=threads, progress=progress)
-        exports.append((graph, made))
+        exports.append((graph, _compared(graph, made, threads=cpu_threads(threads))))
     if output is None:
         return [ExportedPart(graph.name, made.folder, made.record) for graph, made in exports]
     model.save(Path(output))
@@ -370,6 +370,14 @@ def export(
         ExportedPart(graph.name, _copied(made, Path(output)), made.record)
         for graph, made in exports
     ]
+
+
+def _compared(graph: PartGraph, made: Export, *, threads: int) -> Export:
+    """An export made without torch, compared with it now."""
+    if made.record.parity is not None or graph.part.needs_engine:
+        return made
+    parity = _parity(graph, made.record.engine, made.folder, made.folder, threads=threads)
+    return Export(made.folder, made.record.model_copy(update={"parity": parity}))
 
 
 def static_export(model: Model) -> Export:

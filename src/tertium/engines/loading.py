@@ -72,10 +72,11 @@ def load(
         planned = plan(model, chosen, folder=folder)
         if needs_engine(model) and _by_torch(planned):
             model = _opened(name, by_torch=True, **options)
-        either = chosen is EngineName.AUTO
-        return apply(model, planned, folder=folder, threads=threads, or_torch=either)
+        auto = chosen is EngineName.AUTO
+        return apply(model, planned, folder=folder, threads=threads, or_torch=auto)
     except TertiumError as error:
-        if chosen is not EngineName.DEFAULT or find_spec("torch") is None:
+        either = chosen in (EngineName.DEFAULT, EngineName.AUTO)
+        if not either or find_spec("torch") is None:
             raise
         model = _opened(name, by_torch=True, **options)
         warnings.warn(f"torch runs {model.name}: {error}", TertiumWarning, stacklevel=2)

@@ -78,7 +78,7 @@ def apply(
         if chosen.engine is EngineName.TORCH:
             graph.use(None, token_budget=chosen.token_budget)
             continue
-        with _or_torch(graph, chosen.engine, when=or_torch):
+        with _or_torch(graph, chosen.engine, when=or_torch and not graph.part.needs_engine):
             export = ensure(graph, chosen.engine, folder=folder)
             _check_same(chosen, export, model.name)
             count = cpu_threads(chosen.threads if threads is None else threads)
@@ -90,18 +90,21 @@ def apply(
 def _tuned(model: Model, folder: Path | None) -> Plan:
     """What was measured to be fastest here; torch where nothing was, or where it does not run."""
     found = [(graph, remembered(graph.fingerprint)) for graph in graphs_of(model)]
-    untuned = [graph.name for graph, best in found if best is None]
+    untuned = [graph for graph, best in found if best is None]
     if untuned:
+        names = " and ".join(graph.name for graph in untuned)
         warnings.warn(
-            f"Nothing is known about the fastest engine for {' and '.join(untuned)} on this "
-            f"machine: torch runs it. Measure once: tertium tune --model {model.name}",
+            f"Nothing is known about the fastest engine for {names} on this machine: "
+            f"{_untuned(untuned[0])} runs it. Measure once: tertium tune --model {model.name}",
             TertiumWarning,
             stacklevel=4,
         )
     planned = []
     for graph, best in found:
         chosen = PartPlan(engine=EngineName.TORCH)
-        if best is not None and best.engine is EngineName.TORCH:
+        if best is None and _untuned(graph) is EngineName.ONNX:
+            chosen = _exported(EngineName.ONNX, ensure(graph, EngineName.ONNX, folder=folder))
+        elif best is not None and best.engine is EngineName.TORCH:
             chosen = PartPlan(engine=EngineName.TORCH, token_budget=best.token_budget)
         elif best is not None:
             with _or_torch(graph, best.engine):
@@ -109,10 +112,13 @@ def _tuned(model: Model, folder: Path | None) -> Plan:
                 check_engine(graph, best.engine, export.folder)
                 budget, threads = best.token_budget, best.threads
                 chosen = _exported(best.engine, export, token_budget=budget, threads=threads)
-        if chosen.engine is EngineName.TORCH and graph.part.needs_engine and best is None:
-            chosen = _exported(EngineName.ONNX, ensure(graph, EngineName.ONNX, folder=folder))
         planned.append(chosen)
     return tuple(planned)
+
+
+def _untuned(graph: PartGraph) -> EngineName:
+    """What runs a part of which nothing was measured."""
+    return EngineName.ONNX if graph.part.needs_engine else EngineName.TORCH
 
 
 @contextmanager

@@ -114,8 +114,8 @@ class Ensemble(_Mixture, Embedder):
             raise TertiumError("An ensemble needs at least one model.")
         factors = member_weights(len(members)) if weights is None else weights
         super().__init__(members, factors, name)
-        first = self.encoders[0]
-        for encoder in self.encoders:
+        first = self.readers[0]
+        for encoder in self.readers:
             if encoder.dimension != first.dimension:
                 raise TertiumError(
                     f"Vectors of different widths cannot be added: {first.name} has "
@@ -131,7 +131,7 @@ class Ensemble(_Mixture, Embedder):
     @property
     def dimension(self) -> int:
         """Width of an embedding."""
-        return self.encoders[0].dimension
+        return self.readers[0].dimension
 
     def encode(  # type: ignore[override]
         self,
@@ -152,7 +152,7 @@ class Ensemble(_Mixture, Embedder):
         parts = []
         for member, count in zip(self.members, counts, strict=True):
             options["truncation"] = count
-            parts.append(member.weight * member.encoder.encode(texts, **options))
+            parts.append(member.weight * member.model.encode(texts, **options))
         rows = np.sum(parts, axis=0)
         if any(asked):
             rows = unit_rows(np.atleast_2d(rows)).reshape(rows.shape)
@@ -164,7 +164,7 @@ class Ensemble(_Mixture, Embedder):
             return rows
         import torch
 
-        return torch.from_numpy(rows).to(self.encoders[0].device)
+        return torch.from_numpy(rows)
 
 
 class ConditionalAverage(_Mixture, TripleScorer):

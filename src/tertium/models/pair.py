@@ -77,7 +77,7 @@ class PairScorer(Embedder):
     @property
     def name(self) -> str:
         """What results call the model."""
-        return self.encoder.name
+        return self.readers[0].name
 
     @property
     def kind(self) -> Kind:
@@ -92,7 +92,7 @@ class PairScorer(Embedder):
     @property
     def dimension(self) -> int:
         """Width of an embedding."""
-        return self.encoder.dimension
+        return self.readers[0].dimension
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -107,7 +107,7 @@ class PairScorer(Embedder):
 
     def encode(self, texts: str | Sequence[str], **options: Any) -> Any:
         """Embeddings, as :meth:`Encoder.encode` gives them."""
-        return self.encoder.encode(texts, **options)
+        return self.readers[0].encode(texts, **options)
 
     def classify(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
