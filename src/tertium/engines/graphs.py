@@ -171,36 +171,35 @@ class ScorerGraph(PartGraph):
             path.write_bytes(self._built())
         except NoGraphError:
             triples = [("a b c", "d", "e f"), ("a", "b c", "d"), ("a b", "c d e", "f g")]
-            fixed = self.scorer.head.width is not None
+            fixed = self.scorer.layout.width is not None
             axes = ["SEQUENCES", "n", "WIDTH" if fixed else "t"]
             _trace(_ScorerModule(self.scorer), self._inputs(triples), axes, path)
 
     def _built(self) -> bytes:
-        head, encoder = self.scorer.head, self.scorer.encoder
-        if head.kind not in HEAD_GRAPHS:
-            raise NoGraphError(f"The head {head.kind}")
+        config, layout, encoder = self.scorer.head_config, self.scorer.layout, self.scorer.encoder
+        if config["kind"] not in HEAD_GRAPHS:
+            raise NoGraphError(f"The head {config['kind']}")
         graph, layers, modules = _backbone(encoder, sequences=True)
-        if head.attention_layers and not layers.attention:
+        if layout.attention_layers and not layers.attention:
             raise NoGraphError("Attention of two towers")
         vector = sentence_vector(graph, layers, modules)
-        maps = [layers.attention[at] for at in head.attention_layers]
+        maps = [layers.attention[at] for at in layout.attention_layers]
         segments = graph.node("Flatten", "segments", axis=2)
-        sides = len(head.sequences)
+        sides = len(layout.sequences)
         parts = [
             graph.split(node, sides)
             for node in (vector, layers.states[-1], graph.mask, segments, *maps)
         ]
-        config = {**head.config(), "activation": model_shape(encoder).activation}
-        score = HEAD_GRAPHS[head.kind](
+        score = HEAD_GRAPHS[config["kind"]](
             graph,
-            config,
-            _numbers(head),
+            {**config, "activation": model_shape(encoder).activation},
+            self.scorer.head_weights,
             [
                 Side(vector=v, tokens=t, mask=m, segments=s, attention=maps)
                 for v, t, m, s, *maps in zip(*parts, strict=True)
             ],
         )
-        axes: list[str | int] = [sides, "n", head.width or "t"]
+        axes: list[str | int] = [sides, "n", layout.width or "t"]
         inputs = dict.fromkeys(("input_ids", "attention_mask", "segments"), axes)
         return graph.finish(inputs, score, "n")
 
@@ -234,10 +233,12 @@ class ScorerGraph(PartGraph):
         )
 
     def _inputs(self, triples: list[TextTriple]) -> dict[str, Tensor]:
-        model = self.scorer.model
-        features = model.features(model.sequences(triples))
-        sides = len(self.scorer.head.sequences)
-        return {key: value.reshape(sides, -1, value.shape[1]) for key, value in features.items()}
+        reader = self.scorer.reader
+        batch = reader.batch(reader.sequences(triples))
+        sides = len(reader.layout.sequences)
+        return {
+            name: torch.from_numpy(x.reshape(sides, -1, x.shape[1])) for name, x in batch.items()
+        }
 
 
 def _arrays(inputs: dict[str, Tensor]) -> Batch:
