@@ -25,7 +25,14 @@ from tertium.evaluation import run
 from tertium.evaluation.tasks import TASKS, Outcome
 from tertium.evaluation.tasks.base import Context
 from tertium.functional import cosine_pairs
-from tertium.heads import CONDITIONAL_HEADS, HEADS, ConditionalHead, ModelShape, PairHead
+from tertium.heads import (
+    CONDITIONAL_HEADS,
+    HEADS,
+    ConditionalHead,
+    HeadLayout,
+    ModelShape,
+    PairHead,
+)
 from tertium.objectives import OBJECTIVES, Objective
 from tertium.recipes.files import read_recipe
 from tertium.recipes.train import train
@@ -159,8 +166,8 @@ class Between(ConditionalHead):
         self.factor = nn.Parameter(torch.tensor(factor))
 
     @property
-    def sequences(self) -> tuple[tuple[int, ...], ...]:
-        return ((0, 2), (1, 2))
+    def layout(self) -> HeadLayout:
+        return HeadLayout(((0, 2), (1, 2)))
 
     def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         one, two = sides

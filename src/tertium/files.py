@@ -30,6 +30,7 @@ __all__ = [
     "new_matrix",
     "remembered_digest",
     "remembered_sha256",
+    "remembered_value",
     "report_full_disk",
     "sha256",
     "sync",
@@ -258,6 +259,19 @@ def remembered_digest(path: Path, compute: Callable[[Path], str], *, what: str) 
         with contextlib.suppress(OSError), atomic_path(record) as temporary:
             temporary.write_text(json.dumps({"path": place, "mark": mark, what: digest}))
     return digest
+
+
+def remembered_value(key: str, compute: Callable[[], str]) -> str:
+    """What ``compute`` gives, a sha256 that depends on nothing but the sha256 ``key``."""
+    record = cache_folder() / "hashes" / f"{key}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        known = str(json.loads(record.read_text())["sha256"])
+        if len(known) == _DIGITS:
+            return known
+    value = compute()
+    with contextlib.suppress(OSError), atomic_path(record) as temporary:
+        temporary.write_text(json.dumps({"sha256": value}))
+    return value
 
 
 def _mark(path: Path) -> list[int]:

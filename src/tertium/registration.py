@@ -14,7 +14,7 @@ __all__ = ["register_architectures"]
 _HOST = "sentence_transformers"
 _OURS = ("tertium.models.twin",)  # importing them registers what they hold
 # Modules that saved ``modules.json`` files name, and where their classes are now.
-_MOVED = {"tertium.inference.cross_encoder": "tertium.models.conditional"}
+_MOVED = {"tertium.inference.cross_encoder": "tertium.models.cross_encoder"}
 
 
 def register_architectures() -> None:

@@ -1,13 +1,24 @@
 from copy import deepcopy
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from torch.testing import assert_close
 
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.models.adapters import apply_adapter, extract_adapter
+from tertium.models.adapters import (
+    ADAPTER,
+    apply_adapter,
+    change_weights,
+    extract_adapter,
+    load_adapter,
+    write_adapter,
+)
+from tertium.models.arrays import read_arrays
 
 
 def nudged(model: nn.Module, *, skip: str = "embeddings", size: float = 0.01) -> nn.Module:
@@ -84,3 +95,48 @@ def test_what_an_adapter_says_is_extracted_again_unchanged(bert: Encoder) -> Non
     apply_adapter(again, adapter)
     for name, tensor in again.state_dict().items():
         assert torch.equal(tensor, once.state_dict()[name])
+
+
+def test_weights_in_numpy_change_as_those_in_torch(bert: Encoder, tmp_path: Path) -> None:
+    adapter = extract_adapter(bert.backbone, nudged(bert.backbone).state_dict(), rank=2)
+    write_adapter(adapter, tmp_path)
+    before = {name: x.numpy().copy() for name, x in bert.backbone.state_dict().items()}
+    found = change_weights(before, tmp_path / ADAPTER)
+    changed = deepcopy(bert.backbone)
+    load_adapter(changed, tmp_path / ADAPTER)
+    for name, expected in changed.state_dict().items():
+        np.testing.assert_array_equal(found[name], expected.numpy())
+        assert found[name].dtype == np.float32
+        np.testing.assert_array_equal(before[name], bert.backbone.state_dict()[name].numpy())
+
+
+@pytest.mark.parametrize(
+    ("adapter", "reason"),
+    [
+        ({"x.delta": np.zeros(3)}, "changes x, which this model does not have"),
+        ({"w.delta": np.zeros((3, 2))}, "w.delta does not fit w of this model"),
+        ({"w.up": np.zeros((2, 1))}, "w.up does not fit w"),
+        ({"w.up": np.zeros((2, 1)), "w.down": np.zeros((2, 3))}, "w.up does not fit w"),
+        ({"w.down": np.zeros((2, 3))}, "w.down does not fit w"),
+        ({"w": np.zeros((2, 3))}, "which this model does not have"),
+    ],
+)
+def test_an_adapter_that_does_not_fit(
+    adapter: dict[str, np.ndarray], reason: str, tmp_path: Path
+) -> None:
+    write_adapter({name: x.astype(np.float16) for name, x in adapter.items()}, tmp_path)
+    weights = {"w": np.ones((2, 3), np.float32)}
+    with pytest.raises(TertiumError, match=f"{ADAPTER}: .*{reason}"):
+        change_weights(weights, tmp_path / ADAPTER)
+
+
+def test_half_and_bfloat16_are_read_without_torch(tmp_path: Path) -> None:
+    values = torch.tensor([[1.5, -2.0, 3.25e10], [0.0, 1e-8, -0.1]])
+    tensors = {str(kind): values.to(kind) for kind in (torch.bfloat16, torch.float32)}
+    save_file(tensors, tmp_path / "x.safetensors")
+    found = read_arrays(tmp_path / "x.safetensors")
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(found[name], tensor.float().numpy())
+    save_file({"x": torch.zeros(2, dtype=torch.float8_e4m3fn)}, tmp_path / "y.safetensors")
+    with pytest.raises(TertiumError, match=r"y.safetensors cannot be read \(F8_E4M3 is not a type"):
+        read_arrays(tmp_path / "y.safetensors")

@@ -10,7 +10,7 @@ from tertium.engines.static import distil_static
 from tertium.errors import TertiumError
 from tertium.models import Encoder, Ensemble, StaticEncoder
 from tertium.models.base import Embedder
-from tertium.models.static import is_static
+from tertium.models.names import is_static
 from tertium.models.tokens import TokenizationStats, UnknownTextWarning
 from tertium.records.manifest import TrainingData, read_manifest
 from tertium.types import Kind

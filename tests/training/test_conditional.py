@@ -7,7 +7,7 @@ from torch import nn
 import tertium
 from tertium.heads import CONDITIONAL_HEADS, ModelShape
 from tertium.models import Encoder
-from tertium.models.conditional import ConditionalModel
+from tertium.models.conditional_model import ConditionalModel
 from tertium.objectives import MSE, Consistency, Quadruplet
 from tertium.objectives.base import NonFiniteLossError
 from tertium.training.examples import Rewording, TripleCollator, TripleExamples, reword

@@ -20,7 +20,6 @@ from tertium.engines.runtimes import SINGLE_FILE
 from tertium.errors import TertiumError
 from tertium.models.base import Model, Part
 from tertium.models.conditional import ConditionalScorer, model_shape
-from tertium.models.fingerprint import numbers
 from tertium.models.graphs import (
     GraphBuilder,
     Layers,
@@ -168,31 +167,31 @@ class ScorerGraph(PartGraph):
             trace_scorer(self.scorer, self._inputs(triples), path)
 
     def _built(self) -> bytes:
-        head, encoder = self.scorer.head, self.scorer.encoder
-        if head.kind not in HEAD_GRAPHS:
-            raise NoGraphError(f"The head {head.kind}")
+        config, layout = self.scorer.head_config, self.scorer.layout
+        (encoder,) = self.scorer.readers
+        if config["kind"] not in HEAD_GRAPHS:
+            raise NoGraphError(f"The head {config['kind']}")
         graph, layers, modules = _backbone(encoder, sequences=True)
-        if head.attention_layers and not layers.attention:
+        if layout.attention_layers and not layers.attention:
             raise NoGraphError("Attention of two towers")
         vector = sentence_vector(graph, layers, modules)
-        maps = [layers.attention[at] for at in head.attention_layers]
+        maps = [layers.attention[at] for at in layout.attention_layers]
         segments = graph.node("Flatten", "segments", axis=2)
-        sides = len(head.sequences)
+        sides = len(layout.sequences)
         parts = [
             graph.split(node, sides)
             for node in (vector, layers.states[-1], graph.mask, segments, *maps)
         ]
-        config = {**head.config(), "activation": model_shape(encoder).activation}
-        score = HEAD_GRAPHS[head.kind](
+        score = HEAD_GRAPHS[config["kind"]](
             graph,
-            config,
-            {name: x.astype(np.float32) for name, x in numbers(head).items()},
+            {**config, "activation": model_shape(encoder).activation},
+            self.scorer.head_weights,
             [
                 Side(vector=v, tokens=t, mask=m, segments=s, attention=maps)
                 for v, t, m, s, *maps in zip(*parts, strict=True)
             ],
         )
-        axes: list[str | int] = [sides, "n", head.width or "t"]
+        axes: list[str | int] = [sides, "n", layout.width or "t"]
         inputs = dict.fromkeys(("input_ids", "attention_mask", "segments"), axes)
         return graph.finish(inputs, score, "n")
 

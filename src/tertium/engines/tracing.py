@@ -28,7 +28,7 @@ def trace_encoder(encoder: Encoder, example: Mapping[str, np.ndarray], path: Pat
 
 def trace_scorer(scorer: ConditionalScorer, example: Mapping[str, np.ndarray], path: Path) -> None:
     """Write the graph of a conditional scorer, traced with a batch of triples."""
-    width = "t" if scorer.head.width is None else "WIDTH"
+    width = "t" if scorer.layout.width is None else "WIDTH"
     _trace(_ScorerModule(scorer), example, ["SEQUENCES", "n", width], path)
 
 
@@ -80,7 +80,7 @@ class _ScorerModule(nn.Module):
 
     def _encoded(self, features: dict[str, Tensor]) -> tuple[Encoded, list[Tensor] | None]:
         """One pass, with the attention maps that the head looks at."""
-        wanted = self.head.attention_layers
+        wanted = self.head.layout.attention_layers
         if not wanted:
             return self.encoder.forward(features), None
         depth = int(self.encoder.backbone.config.num_hidden_layers)

@@ -163,8 +163,7 @@ def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
 
 
 def _shows(scorer: ConditionalScorer) -> bool:
-    together = any(2 in texts and len(texts) > 1 for texts in scorer.head.sequences)
-    return together and scorer.encoder.kind is not Kind.TWIN
+    return scorer.layout.together and scorer.encoder.kind is not Kind.TWIN
 
 
 def _read(
@@ -185,7 +184,7 @@ def _sequence(
 ) -> _Attended:
     """Read sentences and condition as one sequence; word pieces are joined to words."""
     texts = [text.strip() for text in (*sentences, condition)]
-    joiner = TripleTokenizer(encoder.tokenizer, max_length=encoder.max_length)
+    joiner = TripleTokenizer(encoder.text_tokenizer, max_length=encoder.max_length)
     ids = joiner.tokenize(texts)
     row = joiner.join([ids[text] for text in texts[:-1]], ids[texts[-1]])
     lengths = _kept(row.ids, joiner.separator)
@@ -222,7 +221,8 @@ def _attention(
     encoder: Encoder, head: SeaverHead | None, joiner: TripleTokenizer, row: JoinedIds
 ) -> tuple[dict[str, Tensor], Float[Tensor, "1 h t t"]]:
     """One sequence as a batch, and the attention in it that counts."""
-    batch = {key: value.to(encoder.device) for key, value in joiner.batch([row]).items()}
+    arrays = joiner.batch([row])
+    batch = {key: torch.from_numpy(x).to(encoder.device) for key, x in arrays.items()}
     inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
     layers = (-1,) if head is None else head.attention_layers
     with evaluating(encoder.model):

@@ -247,7 +247,7 @@ def _tokenize_triple(
     )
     found = [_places(at, word_places(encoder.tokenizer, text)) for at, text in enumerate(texts)]
     found[2] = (None,) * len(found[2])  # the condition keeps its words
-    count = len(rows)
+    count, separator = len(rows), model.reader.tokenizer.separator
 
     def forward(items: Tensor, masks: Tensor) -> Tensor:
         inputs = {"input_ids": items, "attention_mask": masks}
@@ -268,7 +268,7 @@ def _tokenize_triple(
         mask=mask,
         neutral=torch.full_like(ids[:, :1], _neutral_token(encoder)),
         places=tuple(
-            _joined(row.ids, [found[at] for at in members], model.tokenizer.separator, ids.shape[1])
+            _joined(row.ids, [found[at] for at in members], separator, ids.shape[1])
             for members, row in zip(model.head.sequences, rows, strict=True)
         ),
         tables=tuple(

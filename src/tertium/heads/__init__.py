@@ -1,16 +1,15 @@
 """Heads: two embeddings or a triple to a score, and the projection that only training sees."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from tertium.heads.bi import BiHead, TriHead
-from tertium.heads.cross import (
-    ConditionalHead,
-    CrossHead,
-    ModelShape,
-    RandAugHead,
-    SeaverHead,
-)
-from tertium.heads.pair import CosineHead, PairHead, Projection, SiameseHead
+from tertium.lazy import lazy
+
+if TYPE_CHECKING:
+    from tertium.heads.bi import BiHead, TriHead
+    from tertium.heads.cross import ConditionalHead, CrossHead, RandAugHead, SeaverHead
+    from tertium.heads.layout import HeadLayout, ModelShape
+    from tertium.heads.pair import CosineHead, PairHead, Projection, SiameseHead
+    from tertium.heads.registry import CONDITIONAL_HEADS, HEADS
 
 __all__ = [
     "CONDITIONAL_HEADS",
@@ -19,6 +18,7 @@ __all__ = [
     "ConditionalHead",
     "CosineHead",
     "CrossHead",
+    "HeadLayout",
     "ModelShape",
     "PairHead",
     "Projection",
@@ -28,15 +28,13 @@ __all__ = [
     "TriHead",
 ]
 
-# Heads that compare two embeddings. Of ``dimension``, ``low``, ``high``, ``outputs`` and ``seed`` a
-# recipe gives a head what its signature names; all other arguments are settings of its own.
-HEADS: dict[str, type[PairHead]] = {"siamese": SiameseHead, "cosine": CosineHead}
-
-# Heads that compare two sentences under a condition.
-CONDITIONAL_HEADS: dict[str, Callable[..., ConditionalHead]] = {
-    "cross": CrossHead,
-    "seaver": SeaverHead,
-    "rand_aug": RandAugHead,
-    "bi": BiHead,
-    "tri": TriHead,
-}
+__getattr__ = lazy(
+    __name__,
+    {
+        "bi": ["BiHead", "TriHead"],
+        "cross": ["ConditionalHead", "CrossHead", "RandAugHead", "SeaverHead"],
+        "layout": ["HeadLayout", "ModelShape"],
+        "pair": ["CosineHead", "PairHead", "Projection", "SiameseHead"],
+        "registry": ["CONDITIONAL_HEADS", "HEADS"],
+    },
+)

@@ -11,7 +11,8 @@ from tertium.errors import TertiumError
 from tertium.functional import cosine_pairs
 from tertium.functional.pooling import masked_mean
 from tertium.functional.reallocation import condition_weights
-from tertium.heads.cross import ConditionalHead, Learnable, ModelShape, seeded, segments_of
+from tertium.heads.cross import ConditionalHead, Learnable, seeded, segments_of
+from tertium.heads.layout import ModelShape
 from tertium.types import Encoded, HeadOutput
 
 __all__ = ["BiHead", "TriHead"]
@@ -94,18 +95,6 @@ class BiHead(_VectorHead):
         with seeded(seed):
             self.hyper = _Hyper(width, rank) if projection == "hyper" else None
 
-    @property
-    def sequences(self) -> tuple[tuple[int, ...], ...]:
-        """Each sentence with the condition, and the condition alone where its vector is needed."""
-        both = ((0, 2), (1, 2))
-        alone = self.hyper is not None or isinstance(self.subtract, Tensor) or self.subtract != 0
-        return (*both, (2,)) if alone else both
-
-    @property
-    def attention_layers(self) -> tuple[int, ...]:
-        """The last layer, where tokens are weighed by it."""
-        return (-1,) if self.pooling == "condition" else ()
-
     def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """Cosine of both sentences' vectors."""
         u, v = (self._vector(side) for side in sides[:2])
@@ -169,11 +158,6 @@ class TriHead(_VectorHead):
                 if combine == "concat"
                 else None
             )
-
-    @property
-    def sequences(self) -> tuple[tuple[int, ...], ...]:
-        """Three: each text alone."""
-        return ((0,), (1,), (2,))
 
     def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """Cosine of both sentences' vectors, each combined with the condition's."""

@@ -3,13 +3,11 @@
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers.activations import ACT2FN
 
 from tertium.errors import TertiumError
 from tertium.functional.pooling import masked_mean
@@ -19,6 +17,7 @@ from tertium.functional.reallocation import (
     displaced_condition,
     reweighting,
 )
+from tertium.heads.layout import HeadLayout, ModelShape, layout_of
 from tertium.types import Encoded, HeadOutput
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "CrossHead",
     "Gradient",
     "Learnable",
-    "ModelShape",
     "Positions",
     "RandAugHead",
     "Regressor",
@@ -145,30 +143,6 @@ Layers = Literal["last", "mix"]
 _GOLDEN = 0.6180339887498949
 
 
-@dataclass(frozen=True)
-class ModelShape:
-    """What a model tells a head.
-
-    Attributes:
-        dimension: width of a token's state.
-        embedding: width of a sentence vector.
-        heads: attention heads of a layer.
-        depth: layers.
-        activation: as the model's configuration names it.
-    """
-
-    dimension: int
-    embedding: int
-    heads: int
-    depth: int
-    activation: str = "gelu"
-
-    def activate(self) -> nn.Module:
-        """A fresh module of the model's activation."""
-        module: nn.Module = ACT2FN[self.activation]
-        return module
-
-
 class ConditionalHead(nn.Module, ABC):
     """Encoded sequences of a batch of triples to a similarity of each.
 
@@ -176,27 +150,35 @@ class ConditionalHead(nn.Module, ABC):
         kind: its name in recipes and saved models.
         compares_vectors: it compares a vector of each sentence, by their cosine.
         reallocates: whether it reallocates attention; see :class:`SeaverHead`.
-        width: the one length it reads, or None for any.
+
+    Args:
+        settings: all of its own, as they are saved.
+        depth: layers of the model.
     """
 
     kind: ClassVar[str]
     compares_vectors: ClassVar[bool] = False
     reallocates: ClassVar[bool] = False
-    width: int | None = None
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], *, depth: int = 0) -> None:
         super().__init__()
         self._settings = settings
+        self._depth = depth
 
     @property
-    @abstractmethod
+    def layout(self) -> HeadLayout:
+        """What it reads of a triple; a kind that ``LAYOUTS`` does not have says so here."""
+        return layout_of(self.config(), depth=self._depth)
+
+    @property
     def sequences(self) -> tuple[tuple[int, ...], ...]:
         """Which texts each sequence has: 0 and 1 are the sentences, 2 is the condition."""
+        return self.layout.sequences
 
     @property
     def attention_layers(self) -> tuple[int, ...]:
-        """Layers whose attention it looks at; none by default."""
-        return ()
+        """Layers whose attention it looks at."""
+        return self.layout.attention_layers
 
     @abstractmethod
     def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
@@ -236,14 +218,8 @@ class CrossHead(ConditionalHead):
         seed: int = 0,
     ) -> None:
         super().__init__({"regressor": regressor, "length": length, "dropout": dropout})
-        self.width = _fixed(regressor, length)
         with seeded(seed):
             self.regressor = _regressor(shape, regressor, length, dropout)
-
-    @property
-    def sequences(self) -> tuple[tuple[int, ...], ...]:
-        """One: both sentences and the condition."""
-        return ((0, 1, 2),)
 
     def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """The regressor's score."""
@@ -294,9 +270,9 @@ class SeaverHead(ConditionalHead):
                 "regressor": regressor,
                 "length": length,
                 "dropout": dropout,
-            }
+            },
+            depth=shape.depth,
         )
-        self.width = _fixed(regressor, length)
         with seeded(seed):
             self.augmentation = SelfAugmentation(
                 dimension=shape.dimension,
@@ -308,16 +284,6 @@ class SeaverHead(ConditionalHead):
             self.regressor = _regressor(shape, regressor, length, dropout)
         self.gradient = gradient
         self.mix = nn.Parameter(torch.zeros(shape.depth)) if layers == "mix" else None
-
-    @property
-    def sequences(self) -> tuple[tuple[int, ...], ...]:
-        """One: both sentences and the condition."""
-        return ((0, 1, 2),)
-
-    @property
-    def attention_layers(self) -> tuple[int, ...]:
-        """The last layer, or all of them."""
-        return (-1,) if self.mix is None else tuple(range(len(self.mix)))
 
     def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
         """The regressor's score of the augmented states."""
@@ -383,10 +349,6 @@ def segments_of(side: Encoded) -> Int[Tensor, "n t"]:
     if side.segments is None:
         raise TertiumError("A conditional head needs to know where the condition is.")
     return side.segments
-
-
-def _fixed(regressor: Positions, length: int) -> int | None:
-    return length if regressor == "flatten" else None
 
 
 def _regressor(shape: ModelShape, pooling: Positions, length: int, dropout: float) -> Regressor:

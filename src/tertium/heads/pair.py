@@ -7,16 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tertium.errors import TertiumError
 from tertium.functional import cosine_pairs
+from tertium.heads.layout import FEATURES, check_features
 
 __all__ = ["CosineHead", "PairHead", "Projection", "SiameseHead", "WidthProjection"]
-
-_FEATURES = {
-    "u": lambda u, v: u,
-    "v": lambda u, v: v,
-    "|u-v|": lambda u, v: (u - v).abs(),
-}
 
 
 class PairHead(nn.Module, ABC):
@@ -50,9 +44,7 @@ class SiameseHead(PairHead):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        unknown = [name for name in features if name not in _FEATURES]
-        if unknown or not features:
-            raise TertiumError(f"features must be among {', '.join(_FEATURES)}, got {features}.")
+        check_features(features)
         self.features = tuple(features)
         self.dense = nn.Linear(dimension * len(features), outputs)
         generator = torch.Generator().manual_seed(seed)
@@ -61,7 +53,7 @@ class SiameseHead(PairHead):
 
     def forward(self, u: Float[Tensor, "n d"], v: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """A linear map of the chosen features."""
-        joined = torch.cat([_FEATURES[name](u, v) for name in self.features], dim=1)
+        joined = torch.cat([FEATURES[name](u, v) for name in self.features], dim=1)
         scores: Tensor = self.dense(joined)
         return scores
 

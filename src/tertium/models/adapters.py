@@ -1,30 +1,43 @@
 """Small differences from a known model: how a trained model ships in a few megabytes."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from safetensors.numpy import load_file
-from torch import Tensor, nn
+from numpy.typing import ArrayLike, NDArray
+from safetensors.numpy import save_file
 
 from tertium.errors import TertiumError
-from tertium.models.checkpoints import read_tensors
-from tertium.models.encoder import Encoder
+from tertium.heads.layout import DEFAULTS, ModelShape, complete, weight_shapes
+from tertium.models.arrays import Arrays, read_arrays
 from tertium.records.manifest import FILE_NAME, Manifest
 from tertium.types import Pooling
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from tertium.heads import ConditionalHead, PairHead
 
 __all__ = [
     "ADAPTER",
     "HEAD",
+    "HeadHolder",
+    "SavedHead",
     "adapted_encoder",
     "apply_adapter",
+    "change_weights",
     "extract_adapter",
     "load_adapter",
-    "load_head",
+    "read_head",
+    "write_adapter",
 ]
+
+H = TypeVar("H", bound="PairHead | ConditionalHead")
 
 ADAPTER = "adapter.safetensors"
 HEAD = "head.safetensors"
@@ -41,6 +54,8 @@ def extract_adapter(
     The truncated singular value decomposition is the closest matrix of that rank (Eckart & Young,
     1936); vectors (biases, LayerNorm) are kept whole. Embedding tables must not have been trained.
     """
+    import torch
+
     adapter: dict[str, Tensor] = {}
     for name, before in base.state_dict().items():
         delta = tuned[name].detach().float() - before.float()
@@ -61,58 +76,51 @@ def extract_adapter(
     return adapter
 
 
-@torch.no_grad()
-def apply_adapter(model: nn.Module, adapter: Mapping[str, Tensor]) -> None:
-    """Add an adapter's differences to the weights of ``model``, in place."""
+def change_weights(weights: Arrays, file: Path) -> Arrays:
+    """``weights`` with what the adapter in ``file`` changes; the given ones stay as they are."""
+    with _named(file):
+        shapes = {name: value.shape for name, value in weights.items()}
+        found = _changes(read_arrays(file), shapes)
+        changed = ((name, weights[name] + change) for name, change in found)
+        return weights | {name: value.astype(np.float32) for name, value in changed}
+
+
+def apply_adapter(model: nn.Module, adapter: Mapping[str, Any]) -> None:
+    """Add an adapter's differences, tensors or arrays, to the weights of ``model``, in place."""
+    import torch
+
     weights = dict(model.named_parameters())
-    for key, value in adapter.items():
-        name, _, part = key.rpartition(".")
-        if name not in weights:
-            raise TertiumError(f"The adapter changes {name}, which this model does not have.")
-        if f".{part}" == _DOWN and name + _UP in adapter:
-            continue  # a factor of that one
-        change = value.float() if f".{part}" == _DELTA else None
-        if f".{part}" == _UP:
-            change = _product(value, adapter.get(name + _DOWN))
-        if change is None or change.shape != weights[name].shape:
-            raise TertiumError(
-                f"The adapter's {key} does not fit {name} of this model. Fetch or train it again."
-            )
-        weights[name].add_(change)
+    arrays = {name: np.asarray(value) for name, value in adapter.items()}
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    with torch.no_grad():
+        for name, change in _changes(arrays, shapes):
+            weights[name].copy_(weights[name].double() + torch.from_numpy(change))
 
 
-def change_weights(weights: dict[str, NDArray[Any]], file: Path) -> dict[str, NDArray[Any]]:
-    """``weights`` with what the adapter in ``file`` changes."""
-    found = dict(weights)
-    adapter = load_file(file)
-    for key, value in adapter.items():
-        name, _, part = key.rpartition(".")
-        if f".{part}" == _DELTA:
-            change = value.astype(np.float64)
-        elif f".{part}" == _UP:
-            change = value.astype(np.float64) @ adapter[name + _DOWN].astype(np.float64)
-        else:
-            continue
-        found[name] = (found[name] + change).astype(np.float32)
-    return found
+def write_adapter(adapter: Mapping[str, ArrayLike], folder: Path) -> None:
+    """Write an adapter's tensors or arrays into ``folder``."""
+    arrays = {name: np.ascontiguousarray(value) for name, value in adapter.items()}
+    save_file(arrays, folder / ADAPTER)
 
 
-def load_adapter(model: nn.Module, file: Path) -> dict[str, Tensor]:
-    """Apply the adapter in ``file`` to ``model``, in place; gives its tensors."""
-    adapter = read_tensors(file)
-    try:
+def load_adapter(model: nn.Module, file: Path) -> Arrays:
+    """Apply the adapter in ``file`` to ``model``, in place; gives its arrays."""
+    adapter = read_arrays(file)
+    with _named(file):
         apply_adapter(model, adapter)
-    except TertiumError as error:
-        raise TertiumError(f"{file}: {error}") from error
     return adapter
 
 
 def adapted_encoder(
-    encoder: Encoder, folder: Path, manifest: Manifest, *, pooling: Pooling | None = None
-) -> tuple[Encoder, dict[str, Tensor]]:
-    """The encoder that the adapter in ``folder`` makes of its base, in place; and its tensors."""
-    if not isinstance(encoder, Encoder):
-        return encoder.adapted(folder / ADAPTER, manifest, pooling=pooling), {}
+    encoder: Any, folder: Path, manifest: Manifest, *, pooling: Pooling | None = None
+) -> tuple[Any, Arrays]:
+    """The encoder that the adapter in ``folder`` makes of its base; and its arrays.
+
+    One of torch is changed in place.
+    """
+    if encoder.needs_engine:
+        adapted = encoder.adapted(folder / ADAPTER, manifest, pooling=pooling)
+        return adapted, read_arrays(folder / ADAPTER)
     pooling = pooling or manifest.pooling
     if pooling is not None:
         encoder = encoder.with_pooling(pooling, normalize=manifest.details.get("normalize"))
@@ -121,16 +129,109 @@ def adapted_encoder(
     return encoder, adapter
 
 
-def load_head(head: nn.Module, file: Path) -> None:
-    """Give ``head`` the weights in ``file``, which may be stored in half precision."""
-    weights = {name: tensor.float() for name, tensor in read_tensors(file).items()}
-    try:
-        head.load_state_dict(weights)
-    except RuntimeError as error:
-        raise TertiumError(f"{file} does not fit the head in {FILE_NAME}.") from error
+@dataclass(frozen=True)
+class SavedHead:
+    """A head as its folder holds it, without torch.
+
+    Attributes:
+        config: ``kind`` and settings.
+        weights: in single precision.
+    """
+
+    config: dict[str, Any]
+    weights: Arrays
 
 
-def _product(up: Tensor, down: Tensor | None) -> Tensor | None:
+def read_head(folder: Path, config: Mapping[str, Any], shape: ModelShape) -> SavedHead:
+    """The head of this configuration whose weights ``folder`` holds, in any precision."""
+    file, known = folder / HEAD, config["kind"] in DEFAULTS
+    weights = {name: value.astype(np.float32) for name, value in read_arrays(file).items()}
+    if not known:  # a head of somebody else, which torch checks
+        return SavedHead(dict(config), weights)
+    with _named(folder / FILE_NAME):
+        settings = complete(config)
+    if {name: value.shape for name, value in weights.items()} != weight_shapes(settings, shape):
+        raise TertiumError(f"{file} does not fit the head in {FILE_NAME}.")
+    return SavedHead(settings, weights)
+
+
+class HeadHolder(Generic[H]):
+    """A model's head: a torch module, or what a folder holds of one until torch is needed.
+
+    Args:
+        head: either.
+        build: makes a fresh module of a saved head's settings.
+    """
+
+    def __init__(self, head: H | SavedHead, build: Callable[[dict[str, Any]], H]) -> None:
+        self._given = head
+        self._build = build
+
+    @property
+    def module(self) -> H:
+        """The torch module, made on first use."""
+        if isinstance(self._given, SavedHead):
+            import torch
+
+            saved, head = self._given, self._build(dict(self._given.config))
+            weights = {name: torch.from_numpy(x.copy()) for name, x in saved.weights.items()}
+            try:
+                head.load_state_dict(weights)
+            except RuntimeError as error:
+                raise TertiumError(f"{HEAD} does not fit the head in {FILE_NAME}.") from error
+            self._given = head.eval()
+        return self._given
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """``kind`` and settings."""
+        if isinstance(self._given, SavedHead):
+            return dict(self._given.config)
+        return dict(self._given.config())
+
+    @property
+    def weights(self) -> Arrays:
+        """As they are now, in single precision."""
+        if isinstance(self._given, SavedHead):
+            return self._given.weights
+        tensors = self._given.state_dict().items()
+        return {name: tensor.detach().float().cpu().numpy() for name, tensor in tensors}
+
+
+def _changes(
+    adapter: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """What an adapter adds to each weight that it changes.
+
+    In double precision: the products of half-precision factors are exact there, so that the weights
+    are the same on every machine, whatever the order of a sum.
+    """
+    for key, value in adapter.items():
+        name, _, part = key.rpartition(".")
+        if name not in shapes:
+            raise TertiumError(f"The adapter changes {name}, which this model does not have.")
+        if f".{part}" == _DOWN and name + _UP in adapter:
+            continue  # a factor of that one
+        change = value.astype(np.float64) if f".{part}" == _DELTA else None
+        if f".{part}" == _UP:
+            change = _product(value, adapter.get(name + _DOWN))
+        if change is None or change.shape != tuple(shapes[name]):
+            raise TertiumError(
+                f"The adapter's {key} does not fit {name} of this model. Fetch or train it again."
+            )
+        yield name, change
+
+
+def _product(up: NDArray[Any], down: NDArray[Any] | None) -> NDArray[np.float64] | None:
     if down is None or up.ndim != 2 or down.ndim != 2 or up.shape[1] != len(down):
         return None
-    return up.float() @ down.float()
+    return up.astype(np.float64) @ down.astype(np.float64)
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Errors inside the block begin with the file that they are about."""
+    try:
+        yield
+    except TertiumError as error:
+        raise TertiumError(f"{file}: {error}") from error

@@ -1,30 +1,36 @@
 """A conditional scorer: how alike two sentences are in a given respect, on the scale of labels."""
 
+from __future__ import annotations
+
+import contextlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from safetensors.torch import save_file
-from sentence_transformers.base.modules import InputModule
-from torch import Tensor, nn
+from numpy.typing import ArrayLike, NDArray
+from safetensors.numpy import save_file
 
 from tertium.data.labels import OrderedLabels, read_labels
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
-from tertium.heads import CONDITIONAL_HEADS, ConditionalHead, ModelShape
-from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
+from tertium.heads.layout import LAYOUTS, HeadLayout, ModelShape, layout_of
+from tertium.lazy import lazy
+from tertium.models.adapters import (
+    HEAD,
+    HeadHolder,
+    SavedHead,
+    adapted_encoder,
+    read_head,
+    write_adapter,
+)
+from tertium.models.arrays import Arrays, arrays_digest
 from tertium.models.base import Part, TripleScorer, digest
-from tertium.models.encoder import Encoder, evaluating
-from tertium.models.fingerprint import weights_digest
 from tertium.models.light import load_encoder
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats, lean_batches
-from tertium.models.triples import JoinedIds, TripleTokenizer
+from tertium.models.triples import TripleReader
 from tertium.progress import bar
 from tertium.records.manifest import (
     FILE_NAME,
@@ -33,75 +39,18 @@ from tertium.records.manifest import (
     read_manifest,
     write_manifest,
 )
-from tertium.types import HeadOutput, Kind, Pooling, TextTriple
+from tertium.types import Kind, Pooling, TextTriple
 
-__all__ = [
-    "ConditionalModel",
-    "ConditionalScorer",
-    "TripleModule",
-    "model_shape",
-    "write_cross_encoder",
-]
+if TYPE_CHECKING:
+    from tertium.heads import ConditionalHead
+    from tertium.models.conditional_model import ConditionalModel
+    from tertium.models.encoder import Encoder
 
+__all__ = ["ConditionalScorer", "model_shape", "write_cross_encoder"]
 
-class ConditionalModel(nn.Module):
-    """Triples to similarities, with gradients if they are enabled.
-
-    All sequences of a batch go through the backbone in one pass, and only the layers that the head
-    looks at show their attention.
-
-    Args:
-        encoder: backbone, tokenizer and pooling.
-        head: which sequences to make of a triple, and what to make of them.
-    """
-
-    def __init__(self, encoder: Encoder, head: ConditionalHead) -> None:
-        super().__init__()
-        limit = encoder.max_length
-        if head.width is not None and head.width > limit:
-            raise TertiumError(
-                f"This head reads {head.width} tokens, and the model {limit}: set its length to at "
-                f"most {limit}."
-            )
-        self.encoder = encoder
-        self.backbone = encoder.model
-        self.head = head
-        self.tokenizer = TripleTokenizer(encoder.tokenizer, max_length=head.width or limit)
-        self.train(encoder.model.training)
-
-    def sequences(self, triples: Sequence[TextTriple]) -> list[tuple[JoinedIds, ...]]:
-        """Token ids of every triple's sequences; each distinct text is tokenised once."""
-        stripped = [tuple(text.strip() for text in triple) for triple in triples]
-        ids = self.tokenizer.tokenize(text for triple in stripped for text in triple)
-        return [
-            tuple(self._sequence(members, [ids[t] for t in triple]) for members in self._members)
-            for triple in stripped
-        ]
-
-    def features(self, rows: Sequence[tuple[JoinedIds, ...]]) -> dict[str, Tensor]:
-        """A batch as tensors: all first sequences, then all second ones, padded together."""
-        merged = [row[at] for at in range(len(self._members)) for row in rows]
-        return self.tokenizer.batch(merged, width=self.head.width)
-
-    def forward(self, features: dict[str, Tensor]) -> HeadOutput:
-        """Similarities of a batch that :meth:`features` made."""
-        device = self.encoder.device
-        segments = features["segments"].to(device)
-        inputs = {key: features[key].to(device) for key in ("input_ids", "attention_mask")}
-        encoded = self.encoder.forward(inputs, attention_layers=self.head.attention_layers)
-        encoded = replace(encoded, segments=segments)
-        compared: HeadOutput = self.head(encoded.split(len(self._members)))
-        return compared
-
-    @property
-    def _members(self) -> tuple[tuple[int, ...], ...]:
-        return self.head.sequences
-
-    def _sequence(self, members: tuple[int, ...], ids: list[list[int]]) -> JoinedIds:
-        sentences = [ids[at] for at in members if at < 2] or [ids[2]]
-        with_condition = len(members) > 1 and 2 in members
-        return self.tokenizer.join(sentences, ids[2] if with_condition else None)
-
+__getattr__ = lazy(  # modules.json of earlier versions names it here
+    __name__, {"tertium.models.cross_encoder": ["TripleModule"]}
+)
 
 _ENCODER = "encoder"
 _TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a processor's caches
@@ -113,7 +62,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     Args:
         encoder: backbone, tokenizer and pooling.
-        head: a key of ``CONDITIONAL_HEADS``, built.
+        head: a key of ``CONDITIONAL_HEADS``, built, or what a folder holds of one.
         labels: the scale of scores.
 
     Attributes:
@@ -121,19 +70,22 @@ class ConditionalScorer(Part, TripleScorer):
         base: the model below the adapter.
     """
 
-    adapter: dict[str, Tensor] | None = None
+    adapter: Arrays | None = None
     base: str | None = None
 
-    def __init__(self, encoder: Encoder, head: ConditionalHead, labels: OrderedLabels) -> None:
+    def __init__(
+        self, encoder: TextEncoder, head: ConditionalHead | SavedHead, labels: OrderedLabels
+    ) -> None:
         self._encoder = encoder
-        self.head = head
+        self._head: HeadHolder[ConditionalHead] = HeadHolder(head, self._built)
+        self._model: ConditionalModel | None = None
         self.labels = labels
-        self.model = ConditionalModel(encoder, head)
+        self.reader = TripleReader(encoder.text_tokenizer, self.layout, limit=encoder.max_length)
 
     @classmethod
     def load(
         cls, folder: Path, *, manifest: Manifest | None = None, **options: Any
-    ) -> "ConditionalScorer":
+    ) -> ConditionalScorer:
         """Load a folder of kind ``conditional``; takes the options of :meth:`Encoder.load`."""
         manifest = _checked(manifest or read_manifest(folder), folder)
         _check_pooling(options.pop("pooling", None))
@@ -146,11 +98,11 @@ class ConditionalScorer(Part, TripleScorer):
     def load_adapter(
         cls,
         folder: Path,
-        encoder: Encoder,
+        encoder: TextEncoder,
         *,
         manifest: Manifest | None = None,
         pooling: Pooling | None = None,
-    ) -> "ConditionalScorer":
+    ) -> ConditionalScorer:
         """Change ``encoder`` to what :meth:`save_adapter` saved."""
         _check_pooling(pooling)
         manifest = _checked(manifest or read_manifest(folder), folder)
@@ -160,12 +112,48 @@ class ConditionalScorer(Part, TripleScorer):
         return scorer
 
     @classmethod
-    def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest) -> "ConditionalScorer":
-        config = dict(manifest.details["head"])
-        head = CONDITIONAL_HEADS[config.pop("kind")](model_shape(encoder), **config)
-        load_head(head, folder / HEAD)
+    def _attach(cls, encoder: TextEncoder, folder: Path, manifest: Manifest) -> ConditionalScorer:
+        saved = read_head(folder, manifest.details["head"], model_shape(encoder))
         labels = read_labels(manifest.details.get("labels"), folder / FILE_NAME)
-        return cls(encoder, head.to(encoder.device), labels)
+        return cls(encoder, saved, labels)
+
+    def _built(self, config: dict[str, Any]) -> ConditionalHead:
+        from tertium.heads import CONDITIONAL_HEADS
+
+        head = CONDITIONAL_HEADS[config.pop("kind")](model_shape(self._encoder), **config)
+        return head.to(self.encoder.device)
+
+    @property
+    def head(self) -> ConditionalHead:
+        """The head as a torch module, made on first use."""
+        return self._head.module
+
+    @property
+    def head_config(self) -> dict[str, Any]:
+        """``kind`` and settings of the head."""
+        return self._head.config
+
+    @property
+    def head_weights(self) -> Arrays:
+        """The head's weights as they are now."""
+        return self._head.weights
+
+    @property
+    def layout(self) -> HeadLayout:
+        """What the head reads of a triple."""
+        config = self._head.config
+        if config["kind"] not in LAYOUTS:
+            return self.head.layout
+        return layout_of(config, depth=model_shape(self._encoder).depth)
+
+    @property
+    def model(self) -> ConditionalModel:
+        """Encoder and head as one torch module, made on first use."""
+        if self._model is None:
+            from tertium.models.conditional_model import ConditionalModel
+
+            self._model = ConditionalModel(self.encoder, self.head)
+        return self._model
 
     @property
     def needs_engine(self) -> bool:
@@ -179,23 +167,23 @@ class ConditionalScorer(Part, TripleScorer):
 
     @property
     def encoder(self) -> Encoder:
-        """Backbone, tokenizer and pooling."""
-        return self._encoder
+        """Backbone, tokenizer and pooling, as torch runs them."""
+        return self._encoder.encoder
 
     @property
     def name(self) -> str:
         """What results call the model."""
-        return self.encoder.name
+        return self._encoder.name
 
     @property
     def pooling(self) -> Pooling | None:
         """The encoder's pooling."""
-        return self.encoder.pooling
+        return self._encoder.pooling
 
     @property
     def training_data(self) -> tuple[TrainingData, ...]:
         """What the model has seen."""
-        return self.encoder.training_data
+        return self._encoder.training_data
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -210,18 +198,20 @@ class ConditionalScorer(Part, TripleScorer):
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             (temporary / _ENCODER).mkdir()
             self.encoder.save(temporary / _ENCODER)
-            save_file(self.head.state_dict(), temporary / HEAD)
-            if len(self.head.sequences) == 1:
+            save_file(self._head.weights, temporary / HEAD)
+            if len(self.layout.sequences) == 1:
                 write_cross_encoder(temporary)
             write_manifest(temporary, self._manifest())
 
-    def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
+    def save_adapter(
+        self, folder: Path | str, adapter: Mapping[str, ArrayLike], *, base: str
+    ) -> None:
         """Save only what differs from ``base``, a reserved name or a hub id, in half precision."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
-            save_file(adapter, temporary / ADAPTER)
-            halved = {name: tensor.half() for name, tensor in self.head.state_dict().items()}
+            write_adapter(adapter, temporary)
+            halved = {name: value.astype(np.float16) for name, value in self._head.weights.items()}
             save_file(halved, temporary / HEAD)
-            details = {"base": base, "normalize": self.encoder.normalizes}
+            details = {"base": base, "normalize": self._encoder.normalizes}
             write_manifest(temporary, self._manifest(**details))
 
     def save_member(self, folder: Path) -> None:
@@ -234,14 +224,14 @@ class ConditionalScorer(Part, TripleScorer):
     @property
     def graph_fingerprint(self) -> str:
         """The hash of all that its graph depends on: encoder and head."""
-        description = {"encoder": self.encoder.graph_fingerprint, "head": self.head.config()}
-        return weights_digest(self.head, description)
+        description = {"encoder": self._encoder.graph_fingerprint, "head": self._head.config}
+        return arrays_digest(self._head.weights, description)
 
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its scores: encoder, head and labels."""
-        head = weights_digest(self.head, self.head.config())
-        return digest([self.encoder.fingerprint, head, self.scale])
+        head = arrays_digest(self._head.weights, self._head.config)
+        return digest([self._encoder.fingerprint, head, self.scale])
 
     def _manifest(self, **details: Any) -> Manifest:
         low, high = self.scale
@@ -251,71 +241,78 @@ class ConditionalScorer(Part, TripleScorer):
             scale=self.scale,
             training_data=self.training_data,
             details={
-                "head": self.head.config(),
+                "head": self._head.config,
                 "labels": {"low": low, "high": high, "step": self.labels.step},
-                "max_length": self.encoder.max_length,
+                "max_length": self._encoder.max_length,
                 **details,
             },
         )
 
     def inputs(self, triples: list[TextTriple]) -> dict[str, NDArray[np.int64]]:
         """A batch of triples as the graph takes it, with an axis for the sequences."""
-        features = self.model.features(self.model.sequences(triples))
-        sides = len(self.head.sequences)
-        return {
-            key: value.numpy().reshape(sides, -1, value.shape[1]) for key, value in features.items()
-        }
+        batch = self.reader.batch(self.reader.sequences(triples))
+        sides = len(self.layout.sequences)
+        return {name: rows.reshape(sides, -1, rows.shape[1]) for name, rows in batch.items()}
 
-    @torch.inference_mode()
     def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> NDArray[np.float32]:
         """Scores of distinct triples, which may lie beyond the scale."""
-        rows = self.model.sequences(triples)
-        scores = torch.empty(len(rows))
+        rows = self.reader.sequences(triples)
+        scores = np.empty(len(rows), np.float32)
         with (
-            evaluating(self.model),
+            self._running() as run,
             bar(total=len(rows), label="scoring", unit="triple", show=progress) as shown,
         ):
-            for batch in self._batches(rows):
-                features = self.model.features([rows[at] for at in batch])
-                scores[torch.from_numpy(batch)] = self._run(features)
+            for batch in lean_batches(self.reader.lengths(rows), budget=self._budget):
+                scores[batch] = run(self.reader.batch([rows[at] for at in batch]))
                 shown.update(len(batch))
         cut = sum(1 for row in rows if any(sequence.cut for sequence in row))
-        limit = self.model.tokenizer.max_length
-        truncation.add(cut=cut, texts=len(rows), limit=limit)
+        truncation.add(cut=cut, texts=len(rows), limit=self.reader.tokenizer.max_length)
         low, high = self.scale
-        return np.asarray((low + (high - low) * scores).numpy())
+        return np.asarray(low + (high - low) * scores, np.float32)
 
-    def _run(self, features: dict[str, Tensor]) -> Tensor:
-        """Scores of a batch, from the engine or, without one, from torch."""
-        if self.engine is None:
-            return self.model(features).score.float().cpu()  # type: ignore[no-any-return]
-        sides = len(self.head.sequences)  # the graph has an axis for them
-        inputs = {key: value.reshape(sides, -1, value.shape[1]) for key, value in features.items()}
-        return torch.from_numpy(self.engine.run({k: x.numpy() for k, x in inputs.items()}))
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[Callable[[Mapping[str, NDArray[Any]]], NDArray[Any]]]:
+        """What gives the scores of a batch: the engine or, without one, torch."""
+        if self.engine is not None:
+            yield self._run_engine
+            return
+        import torch
 
-    def _batches(self, rows: Sequence[tuple[JoinedIds, ...]]) -> Iterator[np.ndarray]:
-        """Triples of like length together; the longest sequence of a triple counts for all."""
-        sequences = len(self.head.sequences)
-        width = self.head.width
-        longest = [width or max(len(sequence.ids) for sequence in row) for row in rows]
-        budget = self.token_budget or _TOKEN_BUDGETS.get(
-            self.encoder.device.type, _ACCELERATOR_BUDGET
-        )
-        lengths = np.array(longest, dtype=int) * sequences
-        yield from lean_batches(lengths, budget=budget)
+        from tertium.models.encoder import evaluating
+
+        def run(batch: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+            features = {name: torch.from_numpy(x) for name, x in batch.items()}
+            found: NDArray[Any] = self.model(features).score.float().cpu().numpy()
+            return found
+
+        with torch.inference_mode(), evaluating(self.model):
+            yield run
+
+    def _run_engine(self, batch: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        assert self.engine is not None
+        sides = len(self.reader.layout.sequences)  # the graph has an axis for them
+        inputs = {name: x.reshape(sides, -1, x.shape[1]) for name, x in batch.items()}
+        return self.engine.run(inputs)
+
+    @property
+    def _budget(self) -> int:
+        """Tokens of a batch."""
+        if self.token_budget is not None:
+            return self.token_budget
+        return _TOKEN_BUDGETS.get(self._encoder.device_kind, _ACCELERATOR_BUDGET)
 
 
-def model_shape(encoder: Encoder) -> ModelShape:
+def model_shape(encoder: TextEncoder) -> ModelShape:
     """What heads must know of a model."""
-    config = encoder.backbone.config
+    config = encoder.backbone_config
     return ModelShape(
-        dimension=int(config.hidden_size),
+        dimension=int(config["hidden_size"]),
         embedding=encoder.dimension,
-        heads=int(config.num_attention_heads),
-        depth=int(config.num_hidden_layers),
-        activation=str(getattr(config, "hidden_act", "gelu")),
+        heads=int(config["num_attention_heads"]),
+        depth=int(config["num_hidden_layers"]),
+        activation=str(config.get("hidden_act", "gelu")),
     )
 
 
@@ -330,49 +327,13 @@ def _check_pooling(asked: Pooling | None) -> None:
         raise TertiumError("A conditional model keeps the pooling it was trained with.")
 
 
-class TripleModule(InputModule):
-    """The one module of such a ``CrossEncoder``: triples to scores on the label scale.
-
-    sentence-transformers asks for ``trust_remote_code=True`` to import any class that is not its
-    own; the code is that of the installed tertium, none comes with the folder.
-    """
-
-    def __init__(self, scorer: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.scorer = scorer
-        self.model = scorer.model
-        self.tokenizer = scorer.encoder.tokenizer
-
-    @classmethod
-    def load(cls, model_name_or_path: str, **options: Any) -> "TripleModule":  # type: ignore[override]
-        """Load a folder that a conditional scorer was saved to."""
-        return cls(ConditionalScorer.load(Path(model_name_or_path)))
-
-    def preprocess(  # type: ignore[override]
-        self, inputs: Sequence[TextTriple], **options: Any
-    ) -> dict[str, Tensor]:
-        """Token ids, masks and segments of a batch."""
-        features: dict[str, Tensor] = self.model.features(self.model.sequences(inputs))
-        return features
-
-    def forward(self, features: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Add ``scores``, one column."""
-        low, high = self.scorer.scale
-        scores = low + (high - low) * self.model(features).score
-        return {**features, "scores": scores.clamp(low, high)[:, None]}
-
-    def save(self, output_path: str, *args: Any, **options: Any) -> None:
-        """As the scorer saves itself."""
-        self.scorer.save(output_path)
-
-
 def write_cross_encoder(folder: Path) -> None:
     """Write the two files by which ``CrossEncoder`` finds its module."""
     module = {
         "idx": 0,
         "name": "0",
         "path": "",
-        "type": f"{TripleModule.__module__}.{TripleModule.__name__}",
+        "type": "tertium.models.cross_encoder.TripleModule",
     }
     settings: dict[str, Any] = {
         "model_type": "CrossEncoder",

@@ -236,6 +236,14 @@ class Encoder(TextEncoder):
         config, modules = self.backbone.config.to_dict(), self._modules
         return digest([tensors_digest(weights), architecture(config), module_states(modules)])
 
+    @property
+    def backbone_config(self) -> dict[str, Any]:
+        """The backbone's configuration; sizes of all architectures under the names of BERT."""
+        config = self.backbone.config
+        names = ("hidden_size", "num_attention_heads", "num_hidden_layers")
+        sizes = {name: getattr(config, name) for name in names}
+        return {**config.to_dict(), **sizes, "hidden_act": getattr(config, "hidden_act", "gelu")}
+
     def graph_source(self) -> GraphSource:
         """What a graph of the encoder is built from."""
         weights = {name: x.astype(np.float32) for name, x in numbers(self.backbone).items()}
@@ -422,7 +430,7 @@ class TransformersTokenizer(Tokenizer):
     """A tokenizer of transformers."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self.pad_id = tokenizer.pad_token_id
         self.unknown_id = tokenizer.unk_token_id
         self.first_id = _first(tokenizer.cls_token_id, tokenizer.bos_token_id)
@@ -432,7 +440,7 @@ class TransformersTokenizer(Tokenizer):
     @property
     def frame(self) -> int:  # type: ignore[override]
         """Special tokens around a text."""
-        return int(self._tokenizer.num_special_tokens_to_add())
+        return int(self.tokenizer.num_special_tokens_to_add())
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, special tokens included."""
@@ -447,7 +455,7 @@ class TransformersTokenizer(Tokenizer):
         return self._ids(texts, add_special_tokens=False, split_special_tokens=True)
 
     def _ids(self, texts: Sequence[str], **options: Any) -> list[list[int]]:
-        found = self._tokenizer(list(texts), verbose=False, return_attention_mask=False, **options)
+        found = self.tokenizer(list(texts), verbose=False, return_attention_mask=False, **options)
         return cast(list[list[int]], found["input_ids"])
 
 

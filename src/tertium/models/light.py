@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
 from tertium.errors import require
+from tertium.files import remembered_value, sha256
 from tertium.models.adapters import change_weights
 from tertium.models.base import digest
 from tertium.models.checkpoints import MLP, SAFE, check_purpose, published_pooling
@@ -90,7 +91,11 @@ class StoredEncoder:
         """The hash of all tensors, changes applied."""
         if not self.adapters:
             return weights_in(self.file)
-        return tensors_digest(sorted(self.weights().items()))
+        adapters = [sha256(adapter) for adapter in self.adapters]
+        return remembered_value(
+            digest([weights_in(self.file), adapters]),
+            lambda: tensors_digest(sorted(self.weights().items())),
+        )
 
     def with_pooling(self, pooling: Pooling, *, normalize: bool) -> "StoredEncoder":
         """The same backbone under another pooling: all that followed it is replaced."""
@@ -250,6 +255,18 @@ class LightEncoder(TextEncoder):
         """Width of an embedding."""
         widths = [m.config["out_features"] for m in self.stored.modules if m.kind == "Dense"]
         return int(widths[-1] if widths else hidden_size(self.stored.config))
+
+    @property
+    def backbone_config(self) -> dict[str, Any]:
+        """The backbone's configuration; sizes of all architectures under the names of BERT."""
+        config = self.stored.config
+        one = config.get("first", config)
+        sizes = {
+            "hidden_size": hidden_size(one),
+            "num_attention_heads": one.get("num_attention_heads") or one.get("n_heads") or 12,
+            "num_hidden_layers": one.get("num_hidden_layers") or one.get("n_layers") or 12,
+        }
+        return {"hidden_act": one.get("activation", "gelu"), **config, **sizes}
 
     def graph_source(self) -> GraphSource:
         """What a graph of the encoder is built from."""

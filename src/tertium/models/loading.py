@@ -11,9 +11,9 @@ from tertium.models.base import Embedder, Model, TripleScorer
 from tertium.models.conditional import ConditionalScorer
 from tertium.models.light import load_encoder
 from tertium.models.mixture import ConditionalAverage, Ensemble, member_weights
-from tertium.models.names import resolve, resolve_base
+from tertium.models.names import is_static, resolve, resolve_base
 from tertium.models.pair import PairScorer
-from tertium.models.static import StaticEncoder, is_static
+from tertium.models.tokenizer import NotLightError
 from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, read_members
 from tertium.types import Kind, Pooling
 
@@ -30,12 +30,19 @@ __all__ = [
 
 _DEEPEST = 8  # adapters on adapters and mixtures of mixtures
 
+
+def _load_static(folder: Path, **options: Any) -> Model:
+    from tertium.models.static import StaticEncoder
+
+    return StaticEncoder.load(folder, **options)
+
+
 # What ``load`` makes of a folder, by the kind that its ``tertium.json`` names. Members and adapters
 # are read here: they may be of any kind.
 KINDS: dict[Kind, Callable[..., Model]] = {
     Kind.ENCODER: load_encoder,
     Kind.TWIN: load_encoder,
-    Kind.STATIC: StaticEncoder.load,
+    Kind.STATIC: _load_static,
     Kind.PAIR: PairScorer.load,
     Kind.CONDITIONAL: ConditionalScorer.load,
 }
@@ -81,7 +88,8 @@ def load(
     except Exception as error:  # files of any content end in errors of many kinds
         first = str(error).strip().partition("\n")[0]
         reason = first if isinstance(error, OSError | ValueError) else repr(error)
-        raise TertiumError(
+        kind = NotLightError if light else TertiumError
+        raise kind(
             f"{folder} holds no model that can be loaded: {reason or repr(error)}"
         ) from error
 
@@ -214,7 +222,7 @@ def _load(
         )
     if manifest is None:
         if is_static(folder):
-            return StaticEncoder.load(folder, name=name, **options)
+            return _load_static(folder, name=name, **options)
         return load_encoder(folder, name=name, **options)
     options |= {"name": name, "above": (*above, folder)}
     if manifest.kind is Kind.ENSEMBLE or "members" in manifest.details:

@@ -1,5 +1,6 @@
 """What a model's name stands for, told without loading anything heavy; the default model."""
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ __all__ = [
     "default_folder",
     "differing_files",
     "is_shared_name",
+    "is_static",
     "resolve",
     "resolve_base",
     "takes_conditions",
@@ -100,6 +102,15 @@ def resolve_base(folder: Path, details: Mapping[str, Any]) -> Path:
             f"({', '.join(NAMES)}) nor a hub id. Fetch the model again."
         )
     return NAMES[base].folder() if base in NAMES else _from_hub(base, None)
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a sentence-transformers folder begins with static embeddings."""
+    try:
+        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        return str(modules[0]["type"]).endswith(".StaticEmbedding")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def takes_conditions(name: str | os.PathLike[str], *, revision: str | None = None) -> bool:

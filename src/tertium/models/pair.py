@@ -1,34 +1,68 @@
 """A pair scorer: an encoder with a head that grades pairs on the scale of its labels."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from safetensors.torch import save_file
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
+from safetensors.numpy import save_file
 
 from tertium.data.labels import OrderedLabels, read_labels
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
-from tertium.heads import HEADS, PairHead
-from tertium.models.adapters import ADAPTER, HEAD, adapted_encoder, load_head
-from tertium.models.base import Embedder, EncodeOptions, Member, digest
-from tertium.models.encoder import Encoder
-from tertium.models.fingerprint import weights_digest
+from tertium.heads.layout import FEATURES, ModelShape
+from tertium.models.adapters import (
+    HEAD,
+    HeadHolder,
+    SavedHead,
+    adapted_encoder,
+    read_head,
+    write_adapter,
+)
+from tertium.models.arrays import Arrays, arrays_digest
+from tertium.models.base import Embedder, EncodeOptions, Member, cosine_rows, digest
 from tertium.models.light import load_encoder
+from tertium.models.text_encoder import TextEncoder
 from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, write_manifest
 from tertium.types import Kind, Pooling, TextPair
 
-__all__ = ["PairScorer"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tertium.heads import PairHead
+
+__all__ = ["GRADES", "PairScorer"]
 
 Matrix = NDArray[np.float32]
 
 
+def _cosine(config: Mapping[str, Any], weights: Arrays, u: Matrix, v: Matrix) -> Matrix:
+    return (weights["slope"] * cosine_rows(u, v) + weights["offset"])[:, None]
+
+
+def _siamese(config: Mapping[str, Any], weights: Arrays, u: Matrix, v: Matrix) -> Matrix:
+    joined = np.concatenate([FEATURES[name](u, v) for name in config["features"]], axis=1)
+    return np.asarray(joined @ weights["dense.weight"].T + weights["dense.bias"])
+
+
+# Scores ``[n, k]`` of two vectors each, by the kind of a head, from its configuration and weights.
+# A head that is not here grades by torch.
+GRADES: dict[str, Callable[[Mapping[str, Any], Arrays, Matrix, Matrix], Matrix]] = {
+    "siamese": _siamese,
+    "cosine": _cosine,
+}
+
+
 class PairScorer(Embedder):
     """Graded similarity: ``score`` on the label scale, ``classify``, ``encode``.
+
+    Args:
+        encoder: gives the vectors.
+        head: compares them: a torch module, or what a folder holds of one.
+        labels: the scale of scores.
 
     Example:
         >>> import tertium
@@ -37,47 +71,62 @@ class PairScorer(Embedder):
         array([ True])
     """
 
-    def __init__(self, encoder: Encoder, head: PairHead, labels: OrderedLabels) -> None:
+    def __init__(
+        self, encoder: TextEncoder, head: PairHead | SavedHead, labels: OrderedLabels
+    ) -> None:
         self._members = (Member(encoder),)
-        self.head = head.eval()
+        given = head if isinstance(head, SavedHead) else head.eval()
+        self._head: HeadHolder[PairHead] = HeadHolder(given, self._built)
         self.labels = labels
 
     @classmethod
-    def load(
-        cls, folder: Path, *, manifest: Manifest | None = None, **options: Any
-    ) -> "PairScorer":
+    def load(cls, folder: Path, *, manifest: Manifest | None = None, **options: Any) -> PairScorer:
         """Load a folder of kind ``pair``; takes the options of :meth:`Encoder.load`."""
         manifest = manifest or read_manifest(folder)
-        return cls._attach(load_encoder(folder, manifest=manifest, **options), folder, manifest)
+        return cls.attach(load_encoder(folder, manifest=manifest, **options), folder, manifest)
 
     @classmethod
     def load_adapter(
         cls,
         folder: Path,
-        encoder: Encoder,
+        encoder: TextEncoder,
         *,
         manifest: Manifest | None = None,
         pooling: Pooling | None = None,
-    ) -> "PairScorer":
+    ) -> PairScorer:
         """Change ``encoder`` to what :meth:`save_adapter` saved."""
         manifest = _checked(manifest or read_manifest(folder), folder)
         adapted, _ = adapted_encoder(encoder, folder, manifest, pooling=pooling)
-        return cls._attach(adapted, folder, manifest)
+        return cls.attach(adapted, folder, manifest)
 
     @classmethod
-    def _attach(cls, encoder: Encoder, folder: Path, manifest: Manifest | None) -> "PairScorer":
+    def attach(cls, encoder: TextEncoder, folder: Path, manifest: Manifest | None) -> PairScorer:
         """Give ``encoder`` the head and labels that ``folder`` holds."""
         details = _checked(manifest, folder).details
-        config = dict(details["head"])
-        head = HEADS[config.pop("kind")](dimension=encoder.dimension, **config)
-        load_head(head, folder / HEAD)
+        width = encoder.dimension
+        shape = ModelShape(dimension=width, embedding=width, heads=0, depth=0)
+        saved = read_head(folder, details["head"], shape)
         labels = read_labels(details.get("labels"), folder / FILE_NAME)
-        return cls(encoder, head.to(encoder.device), labels)
+        scorer = cls(encoder, saved, labels)
+        if saved.config["kind"] not in GRADES:
+            _ = scorer.head  # says now what is wrong with it
+        return scorer
+
+    @property
+    def head(self) -> PairHead:
+        """The head as a torch module, made on first use."""
+        return self._head.module
+
+    def _built(self, config: dict[str, Any]) -> PairHead:
+        from tertium.heads import HEADS
+
+        head = HEADS[config.pop("kind")](dimension=self.dimension, **config)
+        return head.to(self.encoder.device)
 
     @property
     def name(self) -> str:
         """What results call the model."""
-        return self.readers[0].name
+        return self._reader.name
 
     @property
     def kind(self) -> Kind:
@@ -92,7 +141,7 @@ class PairScorer(Embedder):
     @property
     def dimension(self) -> int:
         """Width of an embedding."""
-        return self.readers[0].dimension
+        return int(self._reader.dimension)
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -102,12 +151,12 @@ class PairScorer(Embedder):
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its scores: encoder, head and labels."""
-        head = weights_digest(self.head, [self.head.config(), self.scale, self.labels.step])
-        return digest([super().fingerprint, head])
+        description = [self._head.config, self.scale, self.labels.step]
+        return digest([super().fingerprint, arrays_digest(self._head.weights, description)])
 
     def encode(self, texts: str | Sequence[str], **options: Any) -> Any:
         """Embeddings, as :meth:`Encoder.encode` gives them."""
-        return self.readers[0].encode(texts, **options)
+        return self._reader.encode(texts, **options)
 
     def classify(
         self, pairs: Iterable[TextPair], **options: Unpack[EncodeOptions]
@@ -116,19 +165,35 @@ class PairScorer(Embedder):
         return self.labels.nearest(self.score(pairs, **options))
 
     def compare(self, first: Tensor, second: Tensor) -> Tensor:
-        """The head's scores, with gradients; of a classifier the expected label."""
+        """What :meth:`grade_vectors` computes, in torch and with gradients."""
+        import torch
+
         scores: Tensor = self.head(first, second)
         if scores.shape[1] > 1:
             values = torch.arange(scores.shape[1], device=scores.device) * self.labels.step
             scores = scores.softmax(dim=1) @ (self.labels.low + values)[:, None]
         return scores.squeeze(1)
 
-    @torch.inference_mode()
     def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
-        """What the head makes of two texts' vectors, also beyond the scale."""
-        sides = (torch.from_numpy(np.array(side)) for side in (first, second))
-        u, v = (side.to(self.encoder.device) for side in sides)
-        return np.asarray(self.compare(u, v).cpu().numpy())
+        """The head's scores, also beyond the scale; of a classifier the expected label."""
+        config = self._head.config
+        if config["kind"] not in GRADES:
+            return self._grade_by_torch(first, second)
+        u, v = (np.asarray(side, np.float32) for side in (first, second))
+        scores = GRADES[config["kind"]](config, self._head.weights, u, v)
+        if scores.shape[1] > 1:
+            likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+            labels = self.labels.low + np.arange(scores.shape[1]) * self.labels.step
+            return np.asarray(likely @ labels / likely.sum(axis=1), np.float32)
+        return np.asarray(scores[:, 0], np.float32)
+
+    def _grade_by_torch(self, first: Matrix, second: Matrix) -> Matrix:
+        import torch
+
+        with torch.inference_mode():
+            sides = (torch.from_numpy(np.array(side)) for side in (first, second))
+            u, v = (side.to(self.encoder.device) for side in sides)
+            return np.asarray(self.compare(u, v).cpu().numpy())
 
     def _grade_matrix(self, first: Matrix, second: Matrix) -> Matrix:
         rows = [self.grade_vectors(np.broadcast_to(row, second.shape), second) for row in first]
@@ -138,15 +203,17 @@ class PairScorer(Embedder):
         """Save as a sentence-transformers folder that also holds the head."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.encoder.write(temporary)
-            save_file(self.head.state_dict(), temporary / HEAD)
+            save_file(self._head.weights, temporary / HEAD)
             write_manifest(temporary, self._manifest())
 
-    def save_adapter(self, folder: Path | str, adapter: dict[str, Tensor], *, base: str) -> None:
+    def save_adapter(
+        self, folder: Path | str, adapter: Mapping[str, ArrayLike], *, base: str
+    ) -> None:
         """Save only what differs from the model ``base``, a reserved name or a hub id."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
-            save_file(adapter, temporary / ADAPTER)
-            save_file(self.head.state_dict(), temporary / HEAD)
-            details = {"normalize": self.encoder.normalizes, "max_length": self.encoder.max_length}
+            write_adapter(adapter, temporary)
+            save_file(self._head.weights, temporary / HEAD)
+            details = {"normalize": self._reader.normalizes, "max_length": self._reader.max_length}
             write_manifest(temporary, self._manifest(base=base, **details))
 
     def _manifest(self, **details: Any) -> Manifest:
@@ -158,8 +225,13 @@ class PairScorer(Embedder):
             pooling=self.pooling,
             scale=self.scale,
             training_data=self.training_data,
-            details={"head": self.head.config(), "labels": labels | names, **details},
+            details={"head": self._head.config, "labels": labels | names, **details},
         )
+
+    @property
+    def _reader(self) -> Any:
+        """What gives the vectors, whatever runs it."""
+        return self._members[0].model
 
 
 def _checked(manifest: Manifest | None, folder: Path) -> Manifest:

@@ -1,6 +1,5 @@
 """Static embeddings: the mean of the vectors of single tokens, for corpora of any size."""
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,26 +19,17 @@ from tertium.models.base import Part
 from tertium.models.checkpoints import quiet
 from tertium.models.encoder import Encoder
 from tertium.models.fingerprint import tokenizer_content, weights_digest
+from tertium.models.names import is_static
 from tertium.models.tokens import TokenizationStats, valid_text
 from tertium.progress import bar
 from tertium.records.manifest import Manifest, TrainingData, read_manifest
 from tertium.types import Kind, Pooling
 
-__all__ = ["StaticEncoder", "is_static"]
+__all__ = ["StaticEncoder"]
 
 Matrix = NDArray[np.float32]
 
 _TEXTS = 4096  # a batch
-
-
-def is_static(folder: Path) -> bool:
-    """Whether a sentence-transformers folder begins with static embeddings."""
-    path = folder / "modules.json"
-    try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
-        return str(modules[0]["type"]).endswith(".StaticEmbedding")
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return False
 
 
 class StaticEncoder(Encoder):

@@ -80,6 +80,11 @@ class TextEncoder(Part, Embedder):
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
         """Vectors of a padded batch; ``prompt_length`` tokens of a row are left out of pooling."""
 
+    @property
+    @abstractmethod
+    def backbone_config(self) -> dict[str, Any]:
+        """The backbone's configuration; sizes of all architectures under the names of BERT."""
+
     @abstractmethod
     def graph_source(self) -> GraphSource:
         """What a graph of the encoder is built from."""

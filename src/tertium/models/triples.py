@@ -1,16 +1,20 @@
 """Sentences and a condition as one sequence of tokens, built from ids, never from joined text."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+import numpy as np
+from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
+from tertium.heads.layout import HeadLayout
+from tertium.models.tokenizer import Tokenizer
 from tertium.models.tokens import padded, valid_text
+from tertium.types import TextTriple
 
-__all__ = ["JoinedIds", "TripleTokenizer", "shared_budget"]
+__all__ = ["JoinedIds", "TripleReader", "TripleTokenizer", "shared_budget"]
 
 _PADDING = -1
 
@@ -41,25 +45,19 @@ class TripleTokenizer:
         max_length: most tokens of a sequence.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, max_length: int) -> None:
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self._first = self._special("cls_token_id", "bos_token_id")
-        self.separator = self._special("sep_token_id", "eos_token_id")
-        self._padding = self._special("pad_token_id")
+        self._first = _special("cls", tokenizer.first_id)
+        self.separator = _special("sep", tokenizer.separator_id)
+        self._padding = _special("pad", tokenizer.pad_id)
 
     def tokenize(self, texts: Iterable[str]) -> dict[str, list[int]]:
         """Ids of each distinct text, without special tokens."""
         distinct = list(dict.fromkeys(texts))
         if not distinct:
             return {}
-        ids = self.tokenizer(
-            [valid_text(text) for text in distinct],
-            add_special_tokens=False,
-            split_special_tokens=True,
-            return_attention_mask=False,
-            verbose=False,
-        )["input_ids"]
+        ids = self.tokenizer.plain_ids([valid_text(text) for text in distinct])
         return dict(zip(distinct, ids, strict=True))
 
     def join(self, sentences: Sequence[list[int]], condition: list[int] | None) -> JoinedIds:
@@ -88,25 +86,76 @@ class TripleTokenizer:
         cut = len(kept) < len(asked) or sum(lengths) < sum(map(len, sentences))
         return JoinedIds(ids, before, cut)
 
-    def batch(self, rows: Sequence[JoinedIds], *, width: int | None = None) -> dict[str, Tensor]:
+    def batch(
+        self, rows: Sequence[JoinedIds], *, width: int | None = None
+    ) -> dict[str, NDArray[np.int64]]:
         """Ids, mask and segments of a batch, padded to its longest row or to ``width``."""
-        rows_of_ids = padded([row.ids for row in rows], padding=self._padding, width=width)
-        ids, real = map(torch.from_numpy, rows_of_ids)
-        sentences = torch.tensor([row.sentences for row in rows])
-        places = torch.arange(ids.shape[1])
-        segments = (places >= sentences[:, None]).long().masked_fill(~real, _PADDING)
-        return {"input_ids": ids, "attention_mask": real.long(), "segments": segments}
+        ids, real = padded([row.ids for row in rows], padding=self._padding, width=width)
+        sentences = np.array([row.sentences for row in rows])
+        segments = np.where(np.arange(ids.shape[1]) >= sentences[:, None], 1, 0)
+        segments[~real] = _PADDING
+        return {"input_ids": ids, "attention_mask": real.astype(np.int64), "segments": segments}
 
-    def _special(self, *names: str) -> int:
-        """The first of these ids that the tokenizer has."""
-        ids = (getattr(self.tokenizer, name, None) for name in names)
-        found = next((at for at in ids if at is not None), None)
-        if found is None:
+
+def _special(name: str, found: int | None) -> int:
+    """The id of a special token that there must be."""
+    if found is None:
+        raise TertiumError(
+            f"This model's tokenizer has no {name} token, so it cannot read two sentences with a "
+            "condition. Choose another backbone."
+        )
+    return found
+
+
+class TripleReader:
+    """The sequences that a head reads of triples.
+
+    Args:
+        tokenizer: of the model.
+        layout: of the head.
+        limit: how many tokens the model reads.
+
+    Attributes:
+        layout: of the head.
+        tokenizer: makes a sequence of texts.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, layout: HeadLayout, *, limit: int) -> None:
+        if layout.width is not None and layout.width > limit:
             raise TertiumError(
-                f"This model's tokenizer has no {names[0].removesuffix('_token_id')} token, so it "
-                "cannot read two sentences with a condition. Choose another backbone."
+                f"This head reads {layout.width} tokens, and the model {limit}: set its length to "
+                f"at most {limit}."
             )
-        return int(found)
+        self.layout = layout
+        self.tokenizer = TripleTokenizer(tokenizer, max_length=layout.width or limit)
+
+    def sequences(self, triples: Sequence[TextTriple]) -> list[tuple[JoinedIds, ...]]:
+        """Token ids of every triple's sequences; each distinct text is tokenised once."""
+        stripped = [tuple(text.strip() for text in triple) for triple in triples]
+        ids = self.tokenizer.tokenize(text for triple in stripped for text in triple)
+        return [
+            tuple(
+                self._sequence(members, [ids[text] for text in triple])
+                for members in self.layout.sequences
+            )
+            for triple in stripped
+        ]
+
+    def batch(self, rows: Sequence[tuple[JoinedIds, ...]]) -> dict[str, NDArray[np.int64]]:
+        """A batch: all first sequences, then all second ones, padded together."""
+        merged = [row[at] for at in range(len(self.layout.sequences)) for row in rows]
+        return self.tokenizer.batch(merged, width=self.layout.width)
+
+    def lengths(self, rows: Sequence[tuple[JoinedIds, ...]]) -> NDArray[np.int64]:
+        """Tokens that each triple takes in a batch; its longest sequence counts for all."""
+        width = self.layout.width
+        longest = [width or max(len(sequence.ids) for sequence in row) for row in rows]
+        return np.array(longest, dtype=np.int64) * len(self.layout.sequences)
+
+    def _sequence(self, members: tuple[int, ...], ids: list[list[int]]) -> JoinedIds:
+        sentences = [ids[at] for at in members if at < 2] or [ids[2]]
+        with_condition = len(members) > 1 and 2 in members
+        return self.tokenizer.join(sentences, ids[2] if with_condition else None)
 
 
 def shared_budget(lengths: Sequence[int], *, budget: int) -> list[int]:

@@ -9,7 +9,8 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.heads import PairHead, Projection
 from tertium.heads.pair import WidthProjection
 from tertium.models import Encoder, Ensemble, load
-from tertium.models.conditional import ConditionalModel, model_shape
+from tertium.models.conditional import model_shape
+from tertium.models.conditional_model import ConditionalModel
 from tertium.models.surgery import (
     append_linear,
     join_towers,

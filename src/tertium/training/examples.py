@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, Dataset, SequentialSampler
 from transformers import PreTrainedTokenizerBase
 
-from tertium.models.conditional import ConditionalModel
+from tertium.models.conditional_model import ConditionalModel
 from tertium.types import TextTriple
 
 __all__ = [

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from tertium.errors import TertiumError
 from tertium.heads import ConditionalHead, PairHead, Projection
 from tertium.models import Encoder
-from tertium.models.conditional import ConditionalModel
+from tertium.models.conditional_model import ConditionalModel
 from tertium.models.twin import TwinModel
 from tertium.objectives import Objective
 from tertium.objectives.base import reduce_terms

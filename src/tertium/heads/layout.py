@@ -1,0 +1,238 @@
+"""What a head's configuration says, without torch: settings, sequences, and shapes of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tertium.errors import TertiumError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = [
+    "DEFAULTS",
+    "FEATURES",
+    "LAYOUTS",
+    "HeadLayout",
+    "ModelShape",
+    "check_features",
+    "complete",
+    "layout_of",
+    "weight_shapes",
+]
+
+Config = Mapping[str, Any]
+Shapes = dict[str, tuple[int, ...]]
+
+# What a siamese head sees of two vectors, whether numpy or torch holds them.
+FEATURES: dict[str, Callable[[Any, Any], Any]] = {
+    "u": lambda u, v: u,
+    "v": lambda u, v: v,
+    "|u-v|": lambda u, v: abs(u - v),
+}
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What a model tells a head.
+
+    Attributes:
+        dimension: width of a token's state.
+        embedding: width of a sentence vector.
+        heads: attention heads of a layer.
+        depth: layers.
+        activation: as the model's configuration names it.
+    """
+
+    dimension: int
+    embedding: int
+    heads: int
+    depth: int
+    activation: str = "gelu"
+
+    def activate(self) -> nn.Module:
+        """A fresh module of the model's activation."""
+        from transformers.activations import ACT2FN
+
+        module: nn.Module = ACT2FN[self.activation]
+        return module
+
+
+@dataclass(frozen=True)
+class HeadLayout:
+    """What a conditional head reads of a triple.
+
+    Attributes:
+        sequences: which texts each sequence has: 0 and 1 are the sentences, 2 is the condition.
+        attention_layers: layers whose attention it looks at.
+        width: the one length it reads, or None for any.
+    """
+
+    sequences: tuple[tuple[int, ...], ...]
+    attention_layers: tuple[int, ...] = ()
+    width: int | None = None
+
+    @property
+    def together(self) -> bool:
+        """Whether a sentence is read in one sequence with the condition."""
+        return any(2 in texts and len(texts) > 1 for texts in self.sequences)
+
+
+_REGRESSOR = {"length": 128, "dropout": 0.1}
+_SEAVER = {
+    "alpha": 1.0,
+    "temperature": 1.0,
+    "layers": "last",
+    "gradient": "states",
+    "regressor": "mean",
+    **_REGRESSOR,
+}
+
+# Settings that a configuration may leave out, as the constructors have them: ones that a head got
+# after a model was saved.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "siamese": {"features": tuple(FEATURES), "outputs": 1},
+    "cosine": {},
+    "cross": {"regressor": "cls", **_REGRESSOR},
+    "seaver": _SEAVER,
+    "rand_aug": _SEAVER,
+    "bi": {
+        "pooling": "encoder",
+        "subtract": 0.0,
+        "projection": "none",
+        "rank": 64,
+        "scale": "plain",
+    },
+    "tri": {"combine": "hadamard", "dropout": 0.1, "scale": "plain"},
+}
+
+
+# Settings that are one of a few words.
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "pooling": ("encoder", "sentence", "condition_tokens", "condition"),
+    "projection": ("none", "hyper"),
+    "combine": ("hadamard", "concat"),
+    "scale": ("plain", "learned"),
+    "regressor": ("cls", "mean", "flatten"),
+    "layers": ("last", "mix"),
+    "gradient": ("states", "states_and_weights"),
+}
+
+
+def complete(config: Config) -> dict[str, Any]:
+    """A saved configuration with every setting of its kind, by today's names."""
+    kind = str(config["kind"])
+    settings = {**DEFAULTS[kind], **config}
+    if settings.get("pooling") == "asked":  # as version 0.1 called it
+        settings["pooling"] = "condition_tokens"
+    for name, value in settings.items():
+        if name not in DEFAULTS[kind] and name != "kind":
+            raise TertiumError(f"The head {kind} has no setting {name}.")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise TertiumError(f"{name} must be one of {', '.join(_CHOICES[name])}, got {value}.")
+    check_features(settings.get("features", FEATURES))
+    return settings
+
+
+def check_features(features: Collection[str]) -> None:
+    """Raise unless a siamese head can see these."""
+    if not features or any(name not in FEATURES for name in features):
+        raise TertiumError(f"features must be among {', '.join(FEATURES)}, got {features}.")
+
+
+def _bi(config: Config, depth: int) -> HeadLayout:
+    both = ((0, 2), (1, 2))
+    alone = config["projection"] == "hyper" or config["subtract"] != 0
+    attention = (-1,) if config["pooling"] == "condition" else ()
+    return HeadLayout((*both, (2,)) if alone else both, attention)
+
+
+def _tri(config: Config, depth: int) -> HeadLayout:
+    return HeadLayout(((0,), (1,), (2,)))
+
+
+def _cross(config: Config, depth: int) -> HeadLayout:
+    width = config["length"] if config["regressor"] == "flatten" else None
+    return HeadLayout(((0, 1, 2),), width=width)
+
+
+def _seaver(config: Config, depth: int) -> HeadLayout:
+    layers = tuple(range(depth)) if config["layers"] == "mix" else (-1,)
+    read = _cross(config, depth)
+    return HeadLayout(read.sequences, layers, read.width)
+
+
+# By the kind of a head; one that is not here says so itself, and runs only on torch.
+LAYOUTS: dict[str, Callable[[Config, int], HeadLayout]] = {
+    "cross": _cross,
+    "seaver": _seaver,
+    "rand_aug": _seaver,
+    "bi": _bi,
+    "tri": _tri,
+}
+
+
+def layout_of(config: Config, *, depth: int) -> HeadLayout:
+    """What a head of this complete configuration reads, on a model of ``depth`` layers."""
+    return LAYOUTS[config["kind"]](config, depth)
+
+
+def weight_shapes(config: Config, shape: ModelShape) -> Shapes:
+    """Names and shapes of the weights that a head of this complete configuration has."""
+    return _WEIGHTS[config["kind"]](config, shape)
+
+
+def _linear(name: str, outputs: int, inputs: int) -> Shapes:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def _siamese_weights(config: Config, shape: ModelShape) -> Shapes:
+    return _linear("dense", config["outputs"], len(config["features"]) * shape.embedding)
+
+
+def _line(config: Config) -> Shapes:
+    return {"slope": (), "offset": ()} if config.get("scale", "learned") == "learned" else {}
+
+
+def _bi_weights(config: Config, shape: ModelShape) -> Shapes:
+    found = _line(config) | ({"subtract": ()} if config["subtract"] == "learned" else {})
+    if config["projection"] == "hyper":
+        width = shape.embedding if config["pooling"] == "encoder" else shape.dimension
+        rank = config["rank"]
+        found |= {"hyper.down.weight": (rank, width), "hyper.up.weight": (width, rank)}
+        found |= _linear("hyper.gate", rank, width)
+    return found
+
+
+def _tri_weights(config: Config, shape: ModelShape) -> Shapes:
+    width = shape.embedding
+    both = _linear("concat.1", width, 2 * width) if config["combine"] == "concat" else {}
+    return _line(config) | _linear("condition.1", width, width) | both
+
+
+def _cross_weights(config: Config, shape: ModelShape) -> Shapes:
+    places = config["length"] if config["regressor"] == "flatten" else 1
+    return _linear("regressor.transform", shape.dimension, shape.dimension) | _linear(
+        "regressor.classifier", 1, places * shape.dimension
+    )
+
+
+def _seaver_weights(config: Config, shape: ModelShape) -> Shapes:
+    found = _cross_weights(config, shape)
+    found |= _linear("augmentation.compressor", shape.dimension, shape.heads * shape.dimension)
+    learned = {"alpha": "alpha", "temperature": "log_temperature"}
+    found |= {f"augmentation.{w}": () for s, w in learned.items() if config[s] == "learned"}
+    return found | ({"mix": (shape.depth,)} if config["layers"] == "mix" else {})
+
+
+_WEIGHTS: dict[str, Callable[[Config, ModelShape], Shapes]] = {
+    "siamese": _siamese_weights,
+    "cosine": lambda config, shape: _line(config),
+    "cross": _cross_weights,
+    "seaver": _seaver_weights,
+    "rand_aug": _seaver_weights,
+    "bi": _bi_weights,
+    "tri": _tri_weights,
+}

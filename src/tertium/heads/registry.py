@@ -1,0 +1,22 @@
+"""Heads by the names that recipes and saved models give them."""
+
+from collections.abc import Callable
+
+from tertium.heads.bi import BiHead, TriHead
+from tertium.heads.cross import ConditionalHead, CrossHead, RandAugHead, SeaverHead
+from tertium.heads.pair import CosineHead, PairHead, SiameseHead
+
+__all__ = ["CONDITIONAL_HEADS", "HEADS"]
+
+# Heads that compare two embeddings. Of ``dimension``, ``low``, ``high``, ``outputs`` and ``seed`` a
+# recipe gives a head what its signature names; all other arguments are settings of its own.
+HEADS: dict[str, type[PairHead]] = {"siamese": SiameseHead, "cosine": CosineHead}
+
+# Heads that compare two sentences under a condition.
+CONDITIONAL_HEADS: dict[str, Callable[..., ConditionalHead]] = {
+    "cross": CrossHead,
+    "seaver": SeaverHead,
+    "rand_aug": RandAugHead,
+    "bi": BiHead,
+    "tri": TriHead,
+}

@@ -1,0 +1,49 @@
+"""What makes a conditional model's folder a ``CrossEncoder`` of sentence-transformers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sentence_transformers.base.modules import InputModule
+from torch import Tensor
+
+from tertium.models.conditional import ConditionalScorer
+from tertium.types import TextTriple
+
+__all__ = ["TripleModule"]
+
+
+class TripleModule(InputModule):
+    """The one module of such a ``CrossEncoder``: triples to scores on the label scale.
+
+    sentence-transformers asks for ``trust_remote_code=True`` to import any class that is not its
+    own; the code is that of the installed tertium, none comes with the folder.
+    """
+
+    def __init__(self, scorer: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.scorer = scorer
+        self.model = scorer.model
+        self.tokenizer = scorer.encoder.tokenizer
+
+    @classmethod
+    def load(cls, model_name_or_path: str, **options: Any) -> "TripleModule":  # type: ignore[override]
+        """Load a folder that a conditional scorer was saved to."""
+        return cls(ConditionalScorer.load(Path(model_name_or_path)))
+
+    def preprocess(  # type: ignore[override]
+        self, inputs: Sequence[TextTriple], **options: Any
+    ) -> dict[str, Tensor]:
+        """Token ids, masks and segments of a batch."""
+        features: dict[str, Tensor] = self.model.features(self.model.sequences(inputs))
+        return features
+
+    def forward(self, features: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """Add ``scores``, one column."""
+        low, high = self.scorer.scale
+        scores = low + (high - low) * self.model(features).score
+        return {**features, "scores": scores.clamp(low, high)[:, None]}
+
+    def save(self, output_path: str, *args: Any, **options: Any) -> None:
+        """As the scorer saves itself."""
+        self.scorer.save(output_path)
