@@ -112,7 +112,7 @@ def test_every_conditional_recipe_takes_two_steps(
     assert len(entry.keys() & {*OBJECTIVES}) == len(recipe.stages[0].objectives)
     chosen = any("eval_score" in entry for entry in trained.log["csts"])
     assert chosen == (recipe.stages[0].select is not None)
-    model = tertium.load(tmp_path / "model")
+    model = tertium.load(tmp_path / "model", engine="torch")
     assert isinstance(model, ConditionalScorer)
     assert model.scale == (1.0, 5.0)
     scores = model.score(TRIPLES)
@@ -384,7 +384,7 @@ def test_what_is_frozen_stays(
 
 def grader(tmp_path: Path, tiny_bert: Path) -> ConditionalScorer:
     """A conditional model with weights of its own."""
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     head = CONDITIONAL_HEADS["cross"](model_shape(encoder), seed=3)
     scorer = ConditionalScorer(encoder, head, OrderedLabels(1.0, 5.0, 1.0))
@@ -419,7 +419,7 @@ def test_a_teacher_has_its_share_of_the_targets(tmp_path: Path, tiny_bert: Path)
 
 
 def test_one_sentence_pair_has_no_neighbours(tiny_bert: Path) -> None:
-    encoder = tertium.load(tiny_bert)
+    encoder = tertium.load(tiny_bert, engine="torch")
     assert isinstance(encoder, Encoder)
     assert unlabelled_triples([("a", "b", "c"), ("a", "b", "d")], encoder, count=3) == []
 
@@ -520,8 +520,8 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
 
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage, change=small)
     train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
-    merged = tertium.load(tmp_path / "model")
-    adapted = tertium.load(tmp_path / "model" / "adapter")
+    merged = tertium.load(tmp_path / "model", engine="torch")
+    adapted = tertium.load(tmp_path / "model" / "adapter", engine="torch")
     assert isinstance(adapted, ConditionalScorer) and isinstance(merged, ConditionalScorer)
     np.testing.assert_allclose(adapted.score(TRIPLES), merged.score(TRIPLES), atol=1e-5)
     assert adapted.training_data == merged.training_data
@@ -549,8 +549,8 @@ def test_an_adapter_on_an_adapter(
     stage = triple_stage(toy_triples(tmp_path / "own.csv"), head={"kind": "bi"})
     recipe = toy_recipe(tmp_path / "toy.yaml", tmp_path / "graded", stage, change=small)
     train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
-    merged = tertium.load(tmp_path / "model")
-    adapted = tertium.load(tmp_path / "model" / "adapter")
+    merged = tertium.load(tmp_path / "model", engine="torch")
+    adapted = tertium.load(tmp_path / "model" / "adapter", engine="torch")
     assert isinstance(adapted, ConditionalScorer) and isinstance(merged, ConditionalScorer)
     np.testing.assert_allclose(adapted.score(TRIPLES), merged.score(TRIPLES), atol=1e-5)
     assert adapted.name == str(tmp_path / "model" / "adapter")
@@ -565,7 +565,7 @@ def test_an_adapter_changes_one_encoder(
     scorer = PairScorer(encoder, CosineHead(low=0.0, high=5.0), OrderedLabels(0.0, 5.0))
     scorer.save_adapter(tmp_path / "small", {}, base=reserve("both", tmp_path / "both"))
     with pytest.raises(TertiumError, match="is not a single encoder"):
-        tertium.load(tmp_path / "small")
+        tertium.load(tmp_path / "small", engine="torch")
 
 
 @pytest.mark.integration
@@ -577,9 +577,9 @@ def test_a_new_process_gives_the_same_scores(tmp_path: Path, tiny_bert: Path) ->
     script = f"""
 import json, torch, tertium
 torch.set_num_threads(1)
-model = tertium.load({str(tmp_path / "model")!r})
+model = tertium.load({str(tmp_path / "model")!r}, engine="torch")
 print(json.dumps(model.score({TRIPLES!r}).tolist()))
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    expected = tertium.load(tmp_path / "model").score(TRIPLES)  # type: ignore[arg-type]
+    expected = tertium.load(tmp_path / "model", engine="torch").score(TRIPLES)  # type: ignore[arg-type]
     assert json.loads(ran.stdout) == expected.tolist()
