@@ -56,13 +56,13 @@ def test_the_longest_text_costs_no_more_than_the_model_reads(
     content: str, bert: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    tokenize = bert._ids
+    tokenize = bert.text_tokenizer.ids
 
     def counted(texts: list[str]) -> list[list[int]]:
         sizes.extend(map(len, texts))
         return tokenize(texts)
 
-    monkeypatch.setattr(bert, "_ids", counted)
+    monkeypatch.setattr(bert.text_tokenizer, "ids", counted)
     reader = TextReader(bert)
     (item,) = reader.read([content])
     assert item.cut and reader.size(content) == 64 * 32

@@ -100,9 +100,7 @@ def prepare_worker(*, threads: int, terminate: Any = signal.SIG_IGN) -> None:
 def limit_threads(threads: int) -> None:
     """Limit the threads of this process, in libraries that are loaded and those that will be."""
     os.environ.update(_variables(threads))
-    with contextlib.suppress(ImportError):
-        import torch
-
+    if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(threads)
 
 

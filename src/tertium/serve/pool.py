@@ -137,8 +137,8 @@ class WorkerHandle:
     @property
     def models(self) -> set[str]:
         """Names of the models that it has, or has to load for what it was asked."""
-        asked = {pending.head.get("model") for pending in self.pending.values()}
-        return self.loaded | (asked - {None})
+        heads = (pending.head for pending in self.pending.values())
+        return self.loaded | {str(head["model"]) for head in heads if "model" in head}
 
     def has(self, name: str) -> bool:
         """Whether it has a model, or has to load it anyway."""
@@ -322,7 +322,7 @@ class Pool:
         able = [worker for worker in self._workers if worker.able]
         if pending.head["kind"] == "search":
             able = [worker for worker in able if worker.index is not None] or able
-        elif able:
+        elif able and name is not None:
             able = [self._choose(name, able)]
         if able:
             min(able, key=lambda worker: len(worker.pending)).ask(pending)

@@ -2,18 +2,16 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from tertium.errors import TertiumWarning
 from tertium.models.base import Embedder, Model, TripleScorer
+from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats, beginning
 from tertium.serve.batching import Matrix, Tokenized
 from tertium.types import TextTriple
-
-if TYPE_CHECKING:
-    from tertium.models import Encoder
 
 __all__ = ["TextReader", "TripleReader"]
 
@@ -29,8 +27,8 @@ class TextReader:
 
     def __init__(self, model: Embedder) -> None:
         self.model = model
-        single = len(model.encoders) == 1 and bool(model.parts)
-        self._encoder: Encoder | None = model.encoder if single else None
+        single = len(model.readers) == 1 and bool(model.parts)
+        self._encoder: TextEncoder | None = model.readers[0] if single else None
         self._count = _counter(model)
         self._most = _characters(model)
 
@@ -104,11 +102,11 @@ class TripleReader:
 
 def _characters(model: Model) -> int:
     """How much of a text is read, whatever follows."""
-    return max((min(encoder.max_characters, _MOST) for encoder in model.encoders), default=_MOST)
+    return max((min(encoder.max_characters, _MOST) for encoder in model.readers), default=_MOST)
 
 
 def _counter(model: Model) -> Callable[[Sequence[str]], list[int]]:
     """Counts tokens of texts; words, for a model of which nothing is known."""
-    if model.encoders:
-        return model.encoders[0].count_tokens
+    if model.readers:
+        return model.readers[0].count_tokens
     return lambda texts: [len(text.split()) + 2 for text in texts]

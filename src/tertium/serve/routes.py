@@ -281,7 +281,7 @@ def _models(service: Service) -> list[dict[str, Any]]:
         known = service.pool.known.get(served.name, {})  # nothing, before it is loaded
         answers = ["conditional"] if served.takes_conditions else ["embeddings", "similarity"]
         answers += ["explain"] if known.get("explains", True) else []
-        size = {"scale": known.get("scale"), "dimension": known.get("dimension")}
+        size: dict[str, Any] = {key: known.get(key) for key in ("scale", "dimension")}
         found.append(_entry(served.name, answers, state=service.pool.state(served.name), **size))
     if index is not None:
         size = {"dimension": index["dimension"], "texts": service.indexed()}
