@@ -19,7 +19,7 @@ __all__ = ["LOADER", "Execution", "Finished", "Request", "hash_model_files"]
 LOADER = "tertium.engines.loading:load"
 # What makes vectors: weights, settings and vocabularies, but no cards and no pictures.
 _ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model", ".spm", ".npy")
-_LOADING = {"engine": "torch"}  # defaults of ``tertium.load`` that are not None
+_LOADING = {"engine": "default"}  # defaults of ``tertium.load`` that are not None
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,12 @@ class Request:
     @property
     def engine(self) -> EngineName:
         """What is to run the model."""
-        return engine_name(self.loading.get("engine", EngineName.TORCH))
+        return engine_name(self.loading.get("engine", EngineName.DEFAULT))
 
     @property
     def plain_loading(self) -> dict[str, Any]:
-        """Arguments that load the model without its engine, on the device that it needs."""
-        rest = {name: value for name, value in self.loading.items() if name != "engine"}
-        if self.engine is EngineName.TORCH:
-            return rest
-        return {**rest, "device": "cpu"}
+        """Arguments that load the model, but for its engine."""
+        return {name: value for name, value in self.loading.items() if name != "engine"}
 
     @property
     def options(self) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from tertium.jobs.folder import (
     sound_shards,
     write_job,
 )
-from tertium.jobs.request import Execution, Finished, Request, hash_model_files
+from tertium.jobs.request import LOADER, Execution, Finished, Request, hash_model_files
 from tertium.jobs.source import OnError, Source, pick, prescan, shard_size
 from tertium.jobs.work import Work
 from tertium.jobs.workers import Processes
-from tertium.models.names import resolve, takes_conditions
+from tertium.models.names import takes_conditions
 from tertium.models.tokens import BlankConditionWarning, TokenizationStats
 from tertium.progress import bar
 from tertium.records.record import InputMark
@@ -187,33 +187,26 @@ def _check_same(request: Request, job: Job, fingerprint: str) -> None:
             f"{folder} holds another job: shard-rows was {job.shard_rows} and is now "
             f"{request.shard_rows}. Repeat the old command, or name another folder."
         )
-    if request.engine is not EngineName.TORCH:
+    if request.engine not in (EngineName.TORCH, EngineName.DEFAULT):
         if not job.engines:
             raise TertiumError(
                 f"{folder} does not say which export its job was begun with: tertium {job.tertium} "
                 "did not note it. Name another folder, or remove this one."
             )
-        from tertium.engines.plan import apply
-
-        model, place = _loaded(request)
-        apply(model, job.engines, folder=place, threads=1)  # raises if an export is another one
+        load = pkgutil.resolve_name(request.loader)
+        options = {**request.plain_loading, "engine": job.engines, "threads": 1}
+        load(request.model, **options)  # raises if an export is another one
 
 
 def _plan(request: Request) -> Plan:
     """What runs every part of the model, now and whenever the job is resumed."""
     if request.engine is EngineName.TORCH:
         return ()
-    from tertium.engines.plan import plan
+    if request.loader != LOADER:
+        return ()
+    from tertium.engines.loading import plan_for
 
-    model, place = _loaded(request)
-    return plan(model, request.engine, folder=place)
-
-
-def _loaded(request: Request) -> tuple[Any, Path]:
-    """The model without an engine, and its folder."""
-    load = pkgutil.resolve_name(request.loader)
-    folder = resolve(request.model, revision=request.loading.get("revision"))
-    return load(request.model, **request.plain_loading), folder
+    return plan_for(request.model, request.engine, **request.plain_loading)
 
 
 def _make(

@@ -17,7 +17,6 @@ from tertium.files import atomic_path
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
 from tertium.jobs.request import LOADER, hash_model_files
 from tertium.jobs.source import SourceRow
-from tertium.models.names import resolve
 from tertium.models.tokens import TokenizationStats, chunks
 
 __all__ = ["ShardTask", "ShardWorker", "Work", "check_model"]
@@ -58,13 +57,12 @@ class ShardWorker:
     def __init__(self, work: Work) -> None:
         self.work = work
         load = pkgutil.resolve_name(work.loader)
-        self.model: Any = load(work.model, **work.loading)
+        options = dict(work.loading)
         if work.engines:
-            from tertium.engines.plan import apply
-
-            folder = resolve(work.model, revision=work.loading.get("revision"))
-            threads = work.loading.get("threads") or work.threads
-            self.model = apply(self.model, work.engines, folder=folder, threads=threads)
+            options |= {"engine": work.engines, "threads": options.get("threads") or work.threads}
+        elif work.loader == LOADER:
+            options["engine"] = "torch"
+        self.model: Any = load(work.model, **options)
 
     def store(
         self,

@@ -89,8 +89,11 @@ class Settings:
     index: Annotated[Path | None, About("Folder of an index to search", panel="Models")] = None
     engine: Annotated[
         str,
-        About("torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto", panel="Models"),
-    ] = "torch"
+        About(
+            "default, torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto",
+            panel="Models",
+        ),
+    ] = "default"
     workers: Annotated[
         int,
         About("Worker processes, each with copies of the models", panel="Models", ge=1, le=64),
