@@ -141,6 +141,36 @@ def test_hidden_labels_cannot_be_scored(folder: Folder) -> None:
         values_of(Asked(GOLD), folder.path)
 
 
+# careful labels
+
+
+def test_careful_labels_beside_the_original_ones(csts: Path) -> None:
+    careful = [1, 4, -1, -1, 3, 1, 5, 2, 3, -1]
+    lines = "".join(f"{uid}\t{label}\n" for uid, label in enumerate(careful))
+    (csts / "csts-val-reannotated.tsv").write_text(f"uid\treannotated-label\n{lines}")
+    write(csts, "validation_reannotated", careful)
+    scores = [1, 4, 5, 1, 4, 2, 4, 1, 3, 2]
+    report = run(Asked(scores), {"csts": ["C-STS"]}, folder=csts, resamples=50)
+    values = report["csts"].tasks[0].values
+    kept = [at for at, label in enumerate(careful) if label > 0]
+    ours, theirs, first = ([v[at] for at in kept] for v in (scores, careful, GOLD))
+    found = values["careful"]
+    assert (found["pairs"], found["left_out"]) == (7, 3)
+    assert found["spearman"] == pytest.approx(100 * spearman(theirs, ours))
+    assert found["original"] == pytest.approx(100 * spearman(first, ours))
+    assert found["ceiling"] == pytest.approx(100 * spearman(first, theirs))
+    assert found["interval"][0] <= found["spearman"] <= found["interval"][1]
+    assert sum(entry["pairs"] for entry in found["types"].values()) == 7
+    assert values["revised"]["spearman"] == found["spearman"]  # the same conditions here
+    assert "ceiling" not in values["revised"]
+    assert "ceiling there" in str(report) and "revised conditions" in report.to_markdown()
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+def test_without_a_reannotation_nothing_is_said_of_it(csts: Path) -> None:
+    assert not {"careful", "revised"} & values_of(Asked(GOLD), csts, resamples=0).keys()
+
+
 # intervals
 
 

@@ -135,6 +135,8 @@ class SuiteResult:
         for task in self.tasks:
             if "sensitivity" in task.values:
                 tables.append(_sensitivity_rows(task.values["sensitivity"]))
+            if "careful" in task.values or "revised" in task.values:
+                tables.append(_careful_rows(task.values))
             if "types" in task.values:
                 tables.append(_type_rows(task.values["types"]))
         return tables
@@ -233,6 +235,24 @@ def _sensitivity_rows(values: dict[str, Any]) -> list[list[str]]:
     header = ["two conditions, same sentences", "movement", "agreement", "direction"]
     figures = [_number(values[key]) for key in ("movement", "agreement", "direction")]
     return [header, [f"{values['pairs']:,} differences", *figures]]
+
+
+def _careful_rows(values: dict[str, Any]) -> list[list[str]]:
+    """Original and careful labels side by side on the rows that have both, all and by type."""
+    header = ["on careful labels", "pairs", "left out", "spearman", "on original", "ceiling there"]
+    rows = [header]
+    for name, label in (("careful", "original conditions"), ("revised", "revised conditions")):
+        found = values.get(name)
+        if found is not None:
+            rows.append([label, *_careful_cells(found, f"{found['left_out']:,}")])
+    for name, found in values.get("careful", {}).get("types", {}).items():
+        rows.append([f"  {name}", *_careful_cells(found, "")])
+    return rows
+
+
+def _careful_cells(found: dict[str, Any], left_out: str) -> list[str]:
+    others = [_number(found[key]) if key in found else "" for key in ("original", "ceiling")]
+    return [f"{found['pairs']:,}", left_out, _number(found["spearman"]), *others]
 
 
 def _type_rows(types: dict[str, Any]) -> list[list[str]]:

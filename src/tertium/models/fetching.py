@@ -240,16 +240,20 @@ def _take_from_hub(
 
 @contextmanager
 def _hub_bars(*, shown: bool) -> Iterator[None]:
-    from huggingface_hub import utils
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
 
-    before = utils.are_progress_bars_disabled()
+    before = are_progress_bars_disabled()
     if not shown:
-        utils.disable_progress_bars()
+        disable_progress_bars()
     try:
         yield
     finally:
         if not shown and not before:
-            utils.enable_progress_bars()
+            enable_progress_bars()
 
 
 def _download_wheels(remote: Remote, folder: Path, *, progress: bool | None) -> None:

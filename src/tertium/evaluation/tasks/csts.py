@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tertium.data import benchmarks
+from tertium.data import benchmarks, csts
 from tertium.data.overlap import pair_key
 from tertium.data.rows import ConditionalPair
 from tertium.errors import TertiumError
 from tertium.evaluation.metrics import (
     bootstrap_counts,
     bootstrap_pearson,
+    bootstrap_spearman,
     defined,
     hundred,
     interval,
@@ -173,7 +174,62 @@ class CstsTask:
             counts, _ = clustered_counts(groups, resamples=context.resamples, seed=context.seed)
         found = measure(context, triples, gold, counts)
         values = _values(rows, gold, found, groups, counts) | found.entries
+        careful = _reannotated("C-STS-relabelled", self.split, context.folder)
+        if careful is not None:
+            values["careful"] = _careful(careful, gold, found.predicted, counts)
+        revised = _reannotated("C-STS-revised", self.split, context.folder)
+        if revised is not None:
+            items = [(row.sentence1, row.sentence2, row.condition) for row in revised]
+            predicted = context.cache.similarities(items)
+            values["revised"] = _careful(revised, None, predicted, counts)
         return Outcome(values, _PROTOCOL, data, found.agreement.samples, found.differences)
+
+
+def _reannotated(name: str, split: str, folder: Path | None) -> tuple[ConditionalPair, ...] | None:
+    """Rows of a re-annotation, in the order of C-STS; None where it is not at hand."""
+    found = benchmarks.find_folder(folder)
+    if found is None or csts.find_file(found, split, name) is None:
+        return None
+    return benchmarks.load(name, split=split, folder=found).rows
+
+
+def _careful(
+    rows: Sequence[ConditionalPair],
+    original: NDArray[np.float64] | None,
+    predicted: NDArray[np.float64],
+    counts: NDArray[np.int32] | None,
+) -> dict[str, Any]:
+    """Agreement with careful labels on the rows that have one.
+
+    With the original labels of the same rows also theirs, the ``ceiling``: what somebody who gives
+    exactly the careful labels would score on the original ones.
+    """
+    valid = np.array([row.label is not None for row in rows])
+    if len(rows) != len(predicted) or not valid.any():
+        raise TertiumError("The re-annotation of C-STS has no labels for its rows. Get it again.")
+    gold = np.array([row.label for row in rows if row.label is not None])
+    scores = predicted[valid]
+    within = None if counts is None else counts[:, valid]  # same sentences, in the same order
+    types = np.array([condition_type(row.condition) for row in rows])[valid]
+    before = None if original is None else original[valid]
+
+    def figures(own: NDArray[np.bool_]) -> dict[str, Any]:
+        entry = {"spearman": hundred(spearman(gold[own], scores[own])), "pairs": int(own.sum())}
+        if before is not None:
+            entry["original"] = hundred(spearman(before[own], scores[own]))
+            entry["ceiling"] = hundred(spearman(before[own], gold[own]))
+        return entry
+
+    names, sizes = np.unique(types, return_counts=True)
+    return {
+        **figures(np.ones(len(gold), dtype=bool)),
+        "pearson": hundred(pearson(gold, scores)),
+        "left_out": int((~valid).sum()),
+        "interval": None if within is None else interval(bootstrap_spearman(gold, scores, within)),
+        "types": {
+            str(names[at]): figures(types == names[at]) for at in np.argsort(-sizes, kind="stable")
+        },
+    }
 
 
 def _labels(rows: Sequence[ConditionalPair], split: str) -> NDArray[np.float64]:
