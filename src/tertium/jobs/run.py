@@ -8,7 +8,7 @@ from typing import Any
 from tertium.data.shards import Content, Counts, Shard, finished_shards
 from tertium.engines import Plan
 from tertium.errors import TertiumError, require, unknown_name
-from tertium.hardware import cores
+from tertium.hardware import cores, has_accelerator
 from tertium.jobs.cluster import Actors
 from tertium.jobs.folder import (
     Job,
@@ -254,10 +254,9 @@ def _make(
 
 
 def _default_workers(work: Work) -> int:
-    import torch
-
     device = work.loading.get("device")
-    accelerated = torch.accelerator.is_available() if device is None else device != "cpu"
+    by_torch = not work.engines
+    accelerated = by_torch and (has_accelerator() if device is None else device != "cpu")
     if accelerated:
         return 1
     return max(min(cores() // work.threads, _MOST_WORKERS), 1)
