@@ -134,7 +134,8 @@ class EncoderGraph(PartGraph):
 
     def results(self) -> np.ndarray:
         """Vectors."""
-        return self.encoder.encode(parity_texts(), progress=False, truncation=TokenizationStats())
+        found = self.encoder.encode(parity_texts(), progress=False, truncation=TokenizationStats())
+        return np.asarray(found)
 
     def parity(self, found: np.ndarray, expected: np.ndarray) -> Parity:
         """Their cosines."""

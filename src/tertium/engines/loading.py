@@ -52,7 +52,7 @@ def load(
         >>> round(float(tertium.load().score([("A cat sleeps.", "A cat is asleep.")])[0]), 1)
         0.9
     """
-    options = {
+    options: dict[str, Any] = {
         "pooling": pooling,
         "device": device,
         "max_length": max_length,

@@ -59,8 +59,8 @@ def pearson(gold: ArrayLike, predicted: ArrayLike) -> float:
     gold, predicted = _columns(gold, predicted)
     if _constant(gold) or _constant(predicted):
         return float("nan")
-    gold, predicted = gold - gold.mean(), predicted - predicted.mean()
-    product = gold / np.linalg.norm(gold) @ (predicted / np.linalg.norm(predicted))
+    u, v = gold - gold.mean(), predicted - predicted.mean()
+    product = (u / np.linalg.norm(u)) @ (v / np.linalg.norm(v))
     return float(np.clip(product, -1.0, 1.0))
 
 
@@ -71,7 +71,8 @@ def ranks(values: ArrayLike) -> Vector:
     [1.0, 3.5, 2.0, 3.5]
     """
     values = np.asarray(values, dtype=float)
-    return _resampled_ranks(values, np.ones((1, len(values)), dtype=np.int32))[0] + 0.5
+    found = _resampled_ranks(values, np.ones((1, len(values)), dtype=np.int32))[0] + 0.5
+    return np.asarray(found)
 
 
 def bootstrap_counts(n: int, *, resamples: int, seed: int) -> NDArray[np.int32]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -179,8 +179,8 @@ class HeadHolder(Generic[H]):
                 head.load_state_dict(weights)
             except RuntimeError as error:
                 raise TertiumError(f"{HEAD} does not fit the head in {FILE_NAME}.") from error
-            self._given = head.eval()
-        return self._given
+            self._given = cast(H, head.eval())
+        return cast(H, self._given)
 
     @property
     def config(self) -> dict[str, Any]:

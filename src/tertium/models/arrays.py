@@ -24,7 +24,7 @@ def read_arrays(file: Path) -> Arrays:
         try:
             return dict(load_file(file))
         except (TypeError, AttributeError):  # numpy has no such type
-            return {name: _array(view) for name, view in deserialize(file.read_bytes())}
+            return {name: _array(view) for name, view in deserialize(file.read_bytes())}  # type: ignore[no-untyped-call]
     except (OSError, SafetensorError, ValueError) as error:
         raise TertiumError(f"{file} cannot be read ({error}). Fetch or copy it again.") from error
 

@@ -188,7 +188,7 @@ class LightEncoder(TextEncoder):
         )
 
     @cached_property
-    def encoder(self) -> "Encoder":  # type: ignore[override]
+    def encoder(self) -> "Encoder":
         """The same encoder in torch, loaded when it is first asked for."""
         require("train", purpose=f"What only torch can do with {self.name}", packages=["torch"])
         from tertium.models.adapters import load_adapter

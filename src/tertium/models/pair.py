@@ -126,7 +126,7 @@ class PairScorer(Embedder):
     @property
     def name(self) -> str:
         """What results call the model."""
-        return self._reader.name
+        return str(self._reader.name)
 
     @property
     def kind(self) -> Kind:

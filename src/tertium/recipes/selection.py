@@ -105,9 +105,10 @@ def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
 
 def _quietly(encoder: Encoder, texts: Sequence[str]) -> Tensor:
     """Embeddings without a bar, and without saying at each checkpoint again what was cut."""
-    return encoder.encode(
+    found: Tensor = encoder.encode(
         list(texts), output="torch", progress=False, truncation=TokenizationStats()
-    ).cpu()
+    )
+    return found.cpu()
 
 
 def _by_grade(
