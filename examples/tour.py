@@ -12,7 +12,7 @@ from rich.table import Table
 import tertium
 from tertium.data.samples import sample_pairs, sample_sentences
 from tertium.evaluation import pearson, spearman
-from tertium.models import PairScorer
+from tertium.models import Embedder, PairScorer
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     with console.status("loading the embedded models"):
         start = time.perf_counter()
         encoder, grader = tertium.load(), tertium.load("sts")
-    assert isinstance(encoder, tertium.Encoder) and isinstance(grader, PairScorer)
+    assert isinstance(encoder, Embedder) and isinstance(grader, PairScorer)
     console.print(f"[bold]tertium {tertium.__version__}[/]: how alike are these two texts?")
     console.print(
         f"[dim]{encoder.name}: all-MiniLM-L6-v2, {encoder.dimension} dimensions, pooling "
@@ -54,7 +54,7 @@ def rank_pairs(console: Console, grader: PairScorer) -> None:
     console.print(table)
 
 
-def nearest_sentences(console: Console, encoder: tertium.Encoder) -> None:
+def nearest_sentences(console: Console, encoder: Embedder) -> None:
     """Semantic search in a dozen lines: one query against the sample sentences."""
     query = "My laptop will not switch on."
     sentences = sample_sentences()
@@ -66,7 +66,7 @@ def nearest_sentences(console: Console, encoder: tertium.Encoder) -> None:
     console.print(table)
 
 
-def small_evaluation(console: Console, encoder: tertium.Encoder, grader: PairScorer) -> None:
+def small_evaluation(console: Console, encoder: Embedder, grader: PairScorer) -> None:
     """The measures of the field, on forty pairs; only a grade can be near the one by hand."""
     pairs = sample_pairs()
     texts = [(pair.sentence1, pair.sentence2) for pair in pairs]

@@ -46,7 +46,7 @@ def test_convert_a_training_folder(
     expected = tertium.load(source, pooling=pooling).encode(TEXTS)
     again = tertium.load(output)
     assert again.pooling is Pooling(pooling)
-    np.testing.assert_allclose(again.encode(TEXTS), expected, atol=1e-6)
+    np.testing.assert_allclose(again.encode(TEXTS), expected, atol=1e-5)
     stock = SentenceTransformer(str(output), device="cpu")
     np.testing.assert_allclose(stock.encode(TEXTS), expected, atol=1e-5)
 
@@ -65,7 +65,7 @@ def test_convert_a_plain_folder_into_an_empty_one(
     ran = run("convert", tiny_bert, "-o", tmp_path, "--json")
     assert json.loads(ran.out)["pooling"] == "mean"
     expected = tertium.load(tiny_bert).encode(TEXTS)
-    np.testing.assert_allclose(tertium.load(tmp_path).encode(TEXTS), expected, atol=1e-6)
+    np.testing.assert_allclose(tertium.load(tmp_path).encode(TEXTS), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(

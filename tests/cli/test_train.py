@@ -102,7 +102,7 @@ def test_train_for_people_with_own_pairs_and_settings(
     assert record["stages"][0]["data"]["sources"] == [{"file": str(own)}]
     settings = record["stages"][0]["train"]
     assert (settings["seed"], settings["max_steps"]) == (3, 1)
-    model = tertium.load(tmp_path / "model")
+    model = tertium.load(tmp_path / "model", engine="torch")
     assert isinstance(model, PairScorer) and model.pooling == "cls"
     assert 0 <= model.score([("a b", "c d")])[0] <= 5
 
@@ -125,7 +125,7 @@ def test_train_with_own_texts(run: Run, recipe: str, tiny_bert: Path, tmp_path: 
     assert [entry for entry in found["log"]["contrast"] if "contrast" in entry]
     record = yaml.safe_load((tmp_path / "model" / "run" / "recipe.yaml").read_text())
     assert record["stages"][0]["data"] == {"kind": "texts", "sources": [{"file": str(own)}]}
-    assert isinstance(tertium.load(tmp_path / "model"), Encoder)
+    assert isinstance(tertium.load(tmp_path / "model", engine="torch"), Encoder)
 
 
 def test_train_with_own_texts_that_do_not_fit(

@@ -22,7 +22,7 @@ def test_the_same_weights_under_any_name(tiny_bert: Path, tmp_path: Path) -> Non
 
 
 def test_other_weights_pooling_or_width(tiny_bert: Path, tiny_roberta: Path) -> None:
-    model = tertium.load(tiny_bert)
+    model = tertium.load(tiny_bert, engine="torch")
     known = identify(model)
     with pytest.raises(TertiumError, match="has the pooling cls, the index has mean"):
         check_identity(tertium.load(tiny_bert, pooling="cls"), known, index="x")

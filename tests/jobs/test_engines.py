@@ -117,13 +117,13 @@ def test_auto_is_settled_once(texts: Path, flat: Path, tmp_path: Path) -> None:
     assert (noted["engine"], noted["export"]) == ("torch", None)
 
 
-def test_auto_without_tuning_is_torch_and_says_so(
+def test_auto_without_tuning_is_onnx_and_says_so(
     texts: Path, flat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "cache"))
     with pytest.warns(TertiumWarning, match="Nothing is known about the fastest engine"):
         encoded(texts, tmp_path / "out", flat, "auto")
-    assert [entry["engine"] for entry in engines(tmp_path / "out")] == ["torch"]
+    assert [entry["engine"] for entry in engines(tmp_path / "out")] == ["onnx"]
     expected = tertium.load(flat, device="cpu").encode(TEXTS)
     np.testing.assert_allclose(read_vectors(tmp_path / "out"), expected, atol=1e-6)
 

@@ -112,7 +112,7 @@ def test_every_recipe_takes_two_steps(
         assert np.isfinite(list(entries[-1].values())).all()
         assert len(entries[-1].keys() & TERMS) == len(stage.objectives)
         assert any("eval_score" in entry for entry in trained.log[stage.name])
-    model = tertium.load(tmp_path / "model")
+    model = tertium.load(tmp_path / "model", engine="torch")
     low, high = -1.0, 1.0
     graded = recipe.stages[-1].data.labels
     assert isinstance(model, Encoder if graded is None else PairScorer)
@@ -152,7 +152,7 @@ def test_a_registered_head_is_built_with_its_own_settings(
     stage["objectives"] = [{"kind": "l1", "head": "scaled", "factor": "2.5e-1"}]
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage)
     train(recipe, tmp_path / "model", evaluate_after=False, progress=False)
-    model = tertium.load(tmp_path / "model")
+    model = tertium.load(tmp_path / "model", engine="torch")
     assert isinstance(model, PairScorer) and isinstance(model.head, ScaledHead)
     assert model.head.settings == {"high": 5.0, "factor": 0.25}
     for wrong, message in (
@@ -189,7 +189,7 @@ def test_a_run_leaves_a_model_its_card_and_its_log(
     assert report["results"]["sts"]["average"] == average
     record = yaml.safe_load((trained.folder / "run" / "recipe.yaml").read_text())
     assert record["stages"][0]["train"]["seed"] == 5
-    again = tertium.evaluate(tertium.load(trained.folder), data=benchmarks_folder)
+    again = tertium.evaluate(tertium.load(trained.folder, engine="torch"), data=benchmarks_folder)
     assert again.to_json()["results"]["sts"]["average"] == average  # to the last digit
 
 
@@ -202,7 +202,7 @@ def test_what_the_start_had_seen_is_remembered(
     train(first, tmp_path / "one", data=benchmarks_folder, evaluate_after=False)
     second = toy_recipe(tmp_path / "second.yaml", tmp_path / "one", toy_stage(pairs))
     train(second, tmp_path / "two", data=benchmarks_folder, evaluate_after=False)
-    seen = tertium.load(tmp_path / "two").training_data
+    seen = tertium.load(tmp_path / "two", engine="torch").training_data
     assert [data.name for data in seen] == ["STS-B", str(pairs)]
 
 
@@ -261,7 +261,10 @@ def test_an_interrupted_run_ends_in_the_same_weights(
         assert float((tmp_path / "parts" / "run" / "seconds.txt").read_text()) > 0
     train(recipe, tmp_path / "parts", resume=True)
     assert same_weights(tmp_path / "whole", tmp_path / "parts")
-    whole, parts = tertium.load(tmp_path / "whole"), tertium.load(tmp_path / "parts")
+    whole, parts = (
+        tertium.load(tmp_path / "whole", engine="torch"),
+        tertium.load(tmp_path / "parts", engine="torch"),
+    )
     np.testing.assert_array_equal(whole.score(PAIRS), parts.score(PAIRS))
 
 
@@ -551,7 +554,7 @@ def test_without_benchmark_data_held_out_texts_choose_the_checkpoint(
         trained = train(recipe, tmp_path / "model")
     (measured,) = [entry for entry in trained.log["contrast"] if "eval_score" in entry]
     assert measured["eval_score"] < 0 and measured["step"] == 2
-    seen = tertium.load(trained.folder).training_data
+    seen = tertium.load(trained.folder, engine="torch").training_data
     assert [data.name for data in seen] == [str(texts)]  # no benchmark was looked at
 
 
@@ -570,7 +573,7 @@ def test_without_benchmark_data_held_out_pairs_choose_the_checkpoint(
     assert -100 <= measured["eval_score"] <= 100
     card = (trained.folder / "README.md").read_text("utf-8")
     assert "graded pairs, held out and not trained on." in card
-    seen = tertium.load(trained.folder).training_data
+    seen = tertium.load(trained.folder, engine="torch").training_data
     assert [data.name for data in seen] == [str(pairs)]  # no benchmark was looked at
 
 
@@ -653,14 +656,17 @@ def test_an_adapter_is_the_merged_model(
         "encoder.model": reserve("tiny", tiny_bert),
     }
     train(recipe, tmp_path / "model", settings=settings)
-    merged, adapted = tertium.load(tmp_path / "model"), tertium.load(tmp_path / "model" / "adapter")
+    merged, adapted = (
+        tertium.load(tmp_path / "model", engine="torch"),
+        tertium.load(tmp_path / "model" / "adapter", engine="torch"),
+    )
     assert isinstance(adapted, PairScorer)
     np.testing.assert_allclose(adapted.score(PAIRS), merged.score(PAIRS), atol=1e-5)
     np.testing.assert_allclose(adapted.encode(["a b c"]), merged.encode(["a b c"]), atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(adapted.encode("a b c")), 1, atol=1e-5)
     assert adapted.encoder.max_length == merged.encoder.max_length == 16
     assert adapted.training_data == merged.training_data
-    changed = tertium.load(tiny_bert).encode(["a b c"], normalize=True)
+    changed = tertium.load(tiny_bert, engine="torch").encode(["a b c"], normalize=True)
     assert not np.allclose(changed, merged.encode(["a b c"]), atol=1e-3)
     size = sum(path.stat().st_size for path in (tmp_path / "model" / "adapter").iterdir())
     assert size < (tmp_path / "model" / "model.safetensors").stat().st_size
@@ -675,4 +681,4 @@ def test_an_adapter_is_not_saved_for_a_base_that_only_this_machine_has(
     with pytest.warns(TertiumWarning, match="No adapter is saved"):
         train(recipe, tmp_path / "model", settings=settings)
     assert not (tmp_path / "model" / "adapter").exists()
-    assert isinstance(tertium.load(tmp_path / "model"), PairScorer)
+    assert isinstance(tertium.load(tmp_path / "model", engine="torch"), PairScorer)

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,13 +57,14 @@ def test_the_longest_text_costs_no_more_than_the_model_reads(
     content: str, bert: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    tokenize = bert.text_tokenizer.ids
+    tokenizer = type(bert.text_tokenizer)
+    tokenize = tokenizer.ids
 
-    def counted(texts: list[str]) -> list[list[int]]:
+    def counted(self: Any, texts: list[str]) -> list[list[int]]:
         sizes.extend(map(len, texts))
-        return tokenize(texts)
+        return tokenize(self, texts)
 
-    monkeypatch.setattr(bert.text_tokenizer, "ids", counted)
+    monkeypatch.setattr(tokenizer, "ids", counted)
     reader = TextReader(bert)
     (item,) = reader.read([content])
     assert item.cut and reader.size(content) == 64 * 32

@@ -1,5 +1,6 @@
 """``tertium export`` and ``tertium tune``: models on engines that are faster than torch."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,11 +56,10 @@ def export(
     from tertium.engines import check_export
 
     check_export(engine, output=output, keep_float=keep_float)
-    import tertium
     from tertium.engines.export import export as write
 
     folder = find_folder(data) if evaluation else None
-    loaded = tertium.load(model, device="cpu")
+    loaded = _torch_first(model)
     parts = write(loaded, engine, output=output, keep_float=keep_float)
     if evaluation and folder is None:
         note("note: no benchmark folder was found, so the change on STS is unknown.")
@@ -105,13 +105,12 @@ def tune(
     """
     import itertools
 
-    import tertium
     from tertium.data.readers import iter_texts
     from tertium.engines.graphs import graphs_of
     from tertium.engines.tuning import machine
     from tertium.engines.tuning import tune as measure
 
-    parts = graphs_of(tertium.load(model, device="cpu"))
+    parts = graphs_of(_torch_first(model))
     work = None
     if texts is not None:
         work = list(itertools.islice((text for text in iter_texts(texts) if text.strip()), 10_000))
@@ -159,10 +158,20 @@ def _part(part: "ExportedPart") -> dict[str, Any]:
     }
 
 
+def _torch_first(model: str) -> "Model":
+    """The model as torch runs it on the processor, to compare with; without torch, as it is."""
+    import tertium
+
+    by_torch = {"engine": "torch", "device": "cpu"} if find_spec("torch") else {}
+    return tertium.load(model, **by_torch)
+
+
 def _figures(part: "ExportedPart") -> str:
     if part.record.parity is not None:
         return str(part.record.parity)
     settings = part.record.settings
+    if "dimensions" not in settings:
+        return "not compared: torch is not installed"
     return (
         f"{settings['dimensions']} dimensions, cosines of sample pairs correlate with torch's by "
         f"{settings['agreement']:.3f}"

@@ -180,7 +180,7 @@ class HeadHolder(Generic[H]):
             except RuntimeError as error:
                 raise TertiumError(f"{HEAD} does not fit the head in {FILE_NAME}.") from error
             self._given = cast(H, head.eval())
-        return cast(H, self._given)
+        return self._given
 
     @property
     def config(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class EmbeddingsRequest(_Request):
 
     input: Texts = Field(description="One text or several.")
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: Count | None = Field(None, description="Keep the first so many.")
+    dimensions: Count | None = Field(None, description="Keep the first so many.", lt=2**31)
     user: Text | None = Field(None, description="Not used.")
 
     @field_validator("input", mode="before")
