@@ -88,7 +88,7 @@ def test_auto_without_tuning_is_said(run: Run, model: Path, tmp_path: Path) -> N
     other = tiny_model(tmp_path / "other", layers=2)
     ran = run("compare", "a", "b", "--model", other, "--engine", "auto", "--json")
     assert ran.code == 0 and json.loads(ran.out)
-    assert ran.err.count("torch runs it. Measure once: tertium tune") == 1
+    assert ran.err.count("onnx runs it. Measure once: tertium tune") == 1
 
 
 def test_tuning(run: Run, model: Path, tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def test_train_in_json(run: Run, recipe: str, benchmarks_folder: Path, tmp_path:
     losses = [entry for entry in found["log"]["own"] if "loss" in entry]
     assert losses[-1].keys() >= {"loss", "smooth_k2", "step", "epoch"}
     assert found["report"]["results"]["sts"]["tasks"].keys() >= {"STS12", "STS-B", "SICK-R"}
-    evaluated = run("evaluate", tmp_path / "model", "--data", benchmarks_folder, "--json")
+    options = ("--data", benchmarks_folder, "--engine", "torch", "--json")
+    evaluated = run("evaluate", tmp_path / "model", *options)
     assert (
         json.loads(evaluated.out)["results"]["sts"]["average"]
         == found["report"]["results"]["sts"]["average"]

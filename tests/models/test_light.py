@@ -8,6 +8,7 @@ import pytest
 import tertium
 from tertium.engines.loading import needs_engine
 from tertium.models.base import TripleScorer
+from tertium.models.tokens import TokenizationStats
 from tests.engines.models import write
 
 PAIRS = [("the cat sleeps .", "a b"), ("", "a"), ("a b c d e f g h", "the dog")]
@@ -42,7 +43,9 @@ def test_what_ships_gives_the_same_answers(name: str) -> None:
     light, torch = tertium.load(name), tertium.load(name, engine="torch")
     pairs = [("A cat sleeps.", "A cat is asleep."), ("Stocks fell.", "Ärger [SEP] 猫 " * 90)]
     items = [(*pair, "The animal.") for pair in pairs] if light.takes_conditions else pairs
-    found, expected = (model.score_items(items, truncation=None) for model in (light, torch))
+    found, expected = (
+        model.score_items(items, truncation=TokenizationStats()) for model in (light, torch)
+    )
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert light.fingerprint == torch.fingerprint
 
@@ -59,7 +62,7 @@ def run(*arguments):
     return done.output
 folder = sys.argv[1]
 open(f"{folder}/texts.txt", "w").write("A dog barks.\\nA cat sleeps.\\n")
-open(f"{folder}/pairs.tsv", "w").write("A dog barks.\\tA dog is barking.\\n")
+open(f"{folder}/pairs.tsv", "w").write("text1\\ttext2\\nA dog barks.\\tA dog is barking.\\n")
 assert "4.7" in run("compare", "A cat sleeps.", "A cat is asleep.")
 run("compare", "A cat sleeps.", "A dog sleeps.", "--on", "The animal.")
 run("score", f"{folder}/pairs.tsv", "-o", f"{folder}/scores.tsv")
