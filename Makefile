@@ -11,7 +11,7 @@ COMPILE := -@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 export TERTIUM_DATA ?= $(abspath $(wildcard ../shared/data))
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
-.PHONY: demo test test-all attack test-lowest lint reference bench clean
+.PHONY: docs test-integrations demo test test-all attack test-lowest lint reference bench clean
 
 demo: $(VENV)/core.done
 	$(BIN)/python examples/tour.py
@@ -38,13 +38,29 @@ lint: $(VENV)/dev.done
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site, in site/; a broken link or a missing page is an error.
+docs: $(VENV)/dev.done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The classes for other libraries, with those libraries, in an environment without torch.
+test-integrations: .venv-integrations/done
+	.venv-integrations/bin/python -m pytest tests/integrations --noconftest --override-ini addopts= -W default
+
+.venv-integrations/done: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-integrations
+	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
+		haystack-ai langchain-core llama-index-core pandas polars pytest scikit-learn spacy
+	@touch $@
+
 # What the reference pages copy from the code; a test says when it is stale.
 reference: $(VENV)/dev.done
 	$(BIN)/python tools/reference.py
 
 bench: $(VENV)/dev.done
 	$(BIN)/python benchmarks/evaluate_sts.py
-	$(BIN)/python benchmarks/contrast.py
+	$(BIN)/python -m tertium evaluate sts --suite contrast --baseline default
+	$(BIN)/python benchmarks/cold_start.py
+	$(BIN)/python benchmarks/install_size.py
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/train_regression.py
@@ -71,7 +87,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/core.done: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "tertium: installing (about a minute the first time)"
+	@echo "tertium: installing (about half a minute the first time)"
 	$(INSTALL) --editable .
 	$(COMPILE)
 	@touch $@

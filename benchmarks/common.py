@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
-
 from tertium.data import find_folder
 from tertium.evaluation.report import Provenance, current_command, markdown_table
 
@@ -38,6 +36,8 @@ def seconds(work: Callable[[], object], *, repeats: int = 3) -> float:
 
 def matmul_limit() -> float:
     """Float32 multiply-adds a second that this machine reaches on one large product, times two."""
+    import torch
+
     size = 1536
     a, b = torch.randn(size, size), torch.randn(size, size)
     return 2 * size**3 / seconds(lambda: a @ b, repeats=8)

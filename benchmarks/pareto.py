@@ -11,7 +11,6 @@ Quality is the average Spearman correlation on the seven STS tasks.
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from common import RESULTS, data_folder, publish
 from encode import real_texts
+from measure import ask, fastembed_folder
 
 import tertium
 
@@ -94,28 +94,20 @@ def _process(run: str, options: argparse.Namespace, *more: str) -> float:
 
 def _fastembed(options: argparse.Namespace) -> dict[str, float]:
     """The same ONNX file in fastembed; its vectors must be ours."""
-    from tertium.engines.export import export
-
     texts = real_texts()["STS-B"][: options.sentences]
-    model = tertium.load(TEACHER)
     with tempfile.TemporaryDirectory() as name:
-        (part,) = export(model, "onnx")
-        shutil.copy(part.folder / "model.onnx", name)
-        model.encoder.tokenizer.save_pretrained(name)
-        script = Path(__file__).with_name("fastembed_rate.py")
-        given = json.dumps(texts).encode()
-        ran = subprocess.run([options.fastembed, script, name], input=given, capture_output=True)
-    if ran.returncode:
-        raise SystemExit(ran.stderr.decode())
-    found = json.loads(ran.stdout)
-    ours, theirs = model.encode(texts[:1])[0], np.array(found["first"])
+        folder = fastembed_folder(Path(name) / "fastembed", TEACHER)
+        request = {"runner": "fastembed", "model": str(folder), "wanted": texts[:1]}
+        answer = ask(options.fastembed, {**request, "texts": {"STS-B": texts}})
+    rates = {label: values["STS-B"] for label, values in answer["figures"].items()}
+    ours, theirs = tertium.load(TEACHER).encode(texts[:1])[0], np.array(answer["vectors"][0])
     cosine = float(ours @ theirs / np.linalg.norm(ours) / np.linalg.norm(theirs))
     if cosine < 0.9999:
         raise SystemExit(f"fastembed gives another vector: cosine {cosine:.4f}")
-    return {f"fastembed, {name}": found[key] for key, name in _SIZES.items()}
-
-
-_SIZES = {"default": "the same ONNX file, default batch", "best": "the same, best batch"}
+    return {
+        "fastembed, the same ONNX file, default batch": rates["fastembed, default"],
+        "fastembed, the same, best batch": max(rates.values()),
+    }
 
 
 def _rows(rates: dict[str, float], points: dict[str, float]) -> list[list[str]]:

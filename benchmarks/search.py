@@ -177,9 +177,9 @@ def _ours(
     smoke: bool,
 ) -> list[str]:
     if smoke:  # or no graph would be built
-        from tertium.corpus import append
+        from tertium.corpus import write
 
-        append.EXACT_SEARCH = 1000
+        write.EXACT_SEARCH = 1000
     texts = [str(row) for row in range(len(stored))]
     took, built = timed(
         lambda: Index.build(folder, texts, Table(stored), vectors=stored, dtype=dtype)
@@ -188,7 +188,7 @@ def _ours(
     snapshot = built._snapshot
 
     def search(some: np.ndarray) -> np.ndarray:
-        return snapshot.search(some, K).positions
+        return snapshot.nearest_rows(some, K, None).positions
 
     return _row(f"tertium, {dtype}", took, search, queries, truth, note=f"{size / 2**20:,.0f} MB")
 

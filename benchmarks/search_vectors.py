@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 from tertium.corpus.rows import unit
+from tertium.models.base import Embedder
 
 K = 10
 Published = tuple[str, list[str], list[list[str]]]  # title, header, rows
 
 
-class Table:
+class Table(Embedder):
     """An encoder whose text ``i`` has row i of a matrix: only the machinery is left."""
 
     name = "table"
-    pooling = None
+    dimension = 0
 
     def __init__(self, vectors: np.ndarray) -> None:
         self.vectors = vectors

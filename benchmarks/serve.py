@@ -2,6 +2,7 @@
 
 python benchmarks/serve.py                                    # an idle machine, about 20 minutes
 python benchmarks/serve.py --seconds 1 --clients 1,8          # to see that it runs
+python benchmarks/serve.py --before CHECKOUT                  # and the server of an older one
 
 wrk asks from the same machine and takes its share of the processors on both sides alike. "Bare
 engine" is ``Encoder.encode`` on the same texts in a process of its own, with nothing beside it.
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from common import publish
@@ -41,7 +43,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--clients", default="1,8,32,128")
     parser.add_argument("--sizes", default="1,16")
-    parser.add_argument("--engines", default="torch,onnx-int8")
+    parser.add_argument("--engines", default="onnx,onnx-int8")
+    parser.add_argument("--before", type=Path, help="an older checkout, whose server is measured")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     threads = chosen.threads
@@ -64,6 +67,10 @@ def main() -> None:
         after = bare_engine(engine, texts, threads=threads)
         bare = (before + after) / 2  # the machine does not keep its pace
         rows += shown(f"tertium serve, {engine}", found, stock, bare)
+        if chosen.before is not None:
+            with ours(*flags, threads=threads, source=chosen.before) as (url, _):
+                found = measured(url, texts, clients, sizes, chosen.seconds)
+            rows += shown(f"the server before, {engine}", found, stock, bare)
     header = ["server", "texts a request", "clients", "requests/s", "ratio", "of bare engine"]
     header += ["p50 ms", "p95 ms", "p99 ms", "refused", "broken"]
     title = (

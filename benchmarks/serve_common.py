@@ -18,6 +18,8 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from tertium.files import cache_folder
+
 HERE = Path(__file__).parent
 
 
@@ -52,11 +54,15 @@ def wrk(url: str, bodies: Path, *, clients: int, seconds: float, seed: int = 0) 
 
 
 @contextlib.contextmanager
-def ours(*flags: str, threads: int) -> Iterator[tuple[str, int]]:
-    """``tertium serve``: its address and process."""
+def ours(*flags: str, threads: int, source: Path | None = None) -> Iterator[tuple[str, int]]:
+    """``tertium serve``, of another checkout if there is a ``source``: its address and process."""
     command = [sys.executable, "-m", "tertium", "serve", "--port", "0", "--json", *flags]
     command += ["--threads", str(threads)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    environment = with_threads(threads)
+    if source is not None:  # exports of another format are kept apart
+        cache = cache_folder() / "benchmarks" / "before"
+        environment |= {"PYTHONPATH": str(source / "src"), "TERTIUM_CACHE": str(cache)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
         lines = []

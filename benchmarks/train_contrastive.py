@@ -125,7 +125,7 @@ def _theirs() -> Step:
     from sentence_transformers.losses import MultipleNegativesRankingLoss
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    from tertium.models.names import default_folder
+    from tertium.models.embedded import default_folder
 
     transformer = Transformer(str(default_folder()), max_seq_length=LENGTH)
     pooling = Pooling(transformer.get_embedding_dimension(), "cls")

@@ -66,7 +66,7 @@ def _sentence_transformers(folder: Path) -> float:
     from sentence_transformers.training_args import SentenceTransformerTrainingArguments
 
     from tertium.data import benchmarks
-    from tertium.models.names import default_folder
+    from tertium.models.embedded import default_folder
 
     rows = benchmarks.load("STS-B", split="train", folder=data_folder(), text="raw").rows
     data = Dataset.from_dict(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tertium
 from tertium.explain.pictures import explanation_html, smallest_sentence
-from tertium.models import PairScorer
+from tertium.models import CarefulScorer
 
 PAIRS = [  # your own
     ("A man is playing a guitar.", "Someone plays an instrument."),
@@ -19,7 +19,7 @@ PAIRS = [  # your own
 def main() -> None:
     """Explain each pair, and write its page."""
     model = tertium.load("sts")
-    assert isinstance(model, PairScorer)
+    assert isinstance(model, CarefulScorer)
     folder = Path(tempfile.mkdtemp(prefix="tertium-"))
     for number, (a, b) in enumerate(PAIRS, 1):
         found = model.explain(a, b)

@@ -12,7 +12,7 @@ from rich.table import Table
 import tertium
 from tertium.data.samples import sample_pairs, sample_sentences
 from tertium.evaluation import pearson, spearman
-from tertium.models import Embedder, PairScorer
+from tertium.models import CarefulScorer, Embedder
 
 
 def main() -> None:
@@ -21,12 +21,12 @@ def main() -> None:
     with console.status("loading the embedded models"):
         start = time.perf_counter()
         encoder, grader = tertium.load(), tertium.load("sts")
-    assert isinstance(encoder, Embedder) and isinstance(grader, PairScorer)
+    assert isinstance(encoder, Embedder) and isinstance(grader, CarefulScorer)
     console.print(f"[bold]tertium {tertium.__version__}[/]: how alike are these two texts?")
     console.print(
         f"[dim]{encoder.name}: all-MiniLM-L6-v2, {encoder.dimension} dimensions, pooling "
         f"{encoder.pooling}\n{grader.name}: the same, trained to grade pairs from "
-        f"{grader.scale[0]:g} to {grader.scale[1]:g}\n"
+        f"{grader.scale[0]:g} to {grader.scale[1]:g}, and to hear a contradiction\n"
         f"both loaded in {time.perf_counter() - start:.1f} s, no network[/]\n"
     )
     rank_pairs(console, grader)
@@ -35,7 +35,7 @@ def main() -> None:
     console.print('Next: [bold].venv/bin/tertium compare "one text" "another"[/], or make test')
 
 
-def rank_pairs(console: Console, grader: PairScorer) -> None:
+def rank_pairs(console: Console, grader: CarefulScorer) -> None:
     """A few graded pairs, most alike first."""
     pairs = sample_pairs()[::4]
     texts = [(pair.sentence1, pair.sentence2) for pair in pairs]
@@ -66,7 +66,7 @@ def nearest_sentences(console: Console, encoder: Embedder) -> None:
     console.print(table)
 
 
-def small_evaluation(console: Console, encoder: Embedder, grader: PairScorer) -> None:
+def small_evaluation(console: Console, encoder: Embedder, grader: CarefulScorer) -> None:
     """The measures of the field, on forty pairs; only a grade can be near the one by hand."""
     pairs = sample_pairs()
     texts = [(pair.sentence1, pair.sentence2) for pair in pairs]

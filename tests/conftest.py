@@ -10,6 +10,7 @@ import torch
 from hypothesis import settings
 
 from tertium import probe, progress
+from tertium.models.embedded import default_folder
 from tests.fakes import tiny_model
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -51,6 +52,7 @@ def _no_network() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TERTIUM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    default_folder()  # else a note of its unpacking stands beside what some test expects
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -23,6 +23,8 @@ import tertium
 from tertium import types
 from tertium.cli import app
 from tertium.data.rows import (
+    LABEL_NAMES,
+    RATER_NAMES,
     ConditionalPair,
     GradedPair,
     LabelledPair,
@@ -237,14 +239,16 @@ def test_exit_codes_are_those_of_the_readme(
 
 
 def test_the_column_names_of_the_data_page_are_those_of_the_rows() -> None:
+    words = [name for name in LABEL_NAMES if name not in GradedPair.names("score")]
     known = {
         "sentence": [Sentence.names("sentence")],
         "sentence1": [GradedPair.names("sentence1")],
         "sentence2": [GradedPair.names("sentence2")],
         "score": [GradedPair.names("score")],
         "condition": [ConditionalPair.names("condition")],
-        "label": [LabelledPair.names("label"), NliPair.names("label")],
+        "label": [(*LabelledPair.names("label"), *NliPair.names("label"), *words)],
         "anchor": [Triplet.names(field) for field in Triplet.model_fields],
+        "rater": [RATER_NAMES],
     }
     table = section(text_of("how-to/data.md"), "## Your own texts and pairs")
     found = {named(cells[0])[0]: cells for cells in rows(table) if not cells[0].startswith("`.")}

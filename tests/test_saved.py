@@ -14,6 +14,7 @@ from sentence_transformers import CrossEncoder
 
 import tertium
 from tertium.corpus import Index
+from tertium.errors import TertiumWarning
 from tertium.jobs import encode_file, iter_scores, read_vectors
 from tertium.recipes.files import read_recipe
 from tertium.recipes.sweep import read_sweep
@@ -24,6 +25,8 @@ EXPECTED: dict[str, Any] = json.loads((SAVED / "expected.json").read_text(encodi
 PAIRS = [tuple(pair) for pair in EXPECTED["pairs"]]
 TRIPLES = [tuple(triple) for triple in EXPECTED["triples"]]
 RECIPES = [json.loads(line) for line in (SAVED / "recipes.jsonl").read_text("utf-8").splitlines()]
+# What recipes say since then to be closer to their papers.
+CLOSER = (("train", "bucket"), ("train", "on_collapse"), ("data", "subset"))
 SWEEPS: dict[str, list[str]] = json.loads((SAVED / "sweeps.json").read_text(encoding="utf-8"))
 
 
@@ -74,7 +77,8 @@ def test_an_export_runs_the_model() -> None:
 
 @pytest.mark.usefixtures("saved")
 def test_an_index_is_searched_and_added_to() -> None:
-    index = Index.open("index")
+    with pytest.warns(TertiumWarning, match="was converted"):
+        index = Index.open("index")
     index.check()
     found = [(hit.id, hit.text, pytest.approx(hit.score, abs=1e-5)) for hit in _hits(index)]
     assert found == [tuple(hit) for hit in EXPECTED["hits"]]
@@ -108,9 +112,12 @@ def test_a_recipe_of_ones_own() -> None:
 @pytest.mark.parametrize("before", RECIPES, ids=lambda recipe: recipe["name"])
 def test_a_packaged_recipe_says_what_it_said(before: dict[str, Any]) -> None:
     now = read_recipe(before["name"]).model_dump(mode="json", exclude_defaults=True)
-    for prose in {"summary", "source", "extends"} & now.keys():
-        del now[prose]
-    for stage in now["stages"]:
+    for added in {"summary", "source", "extends", "evaluate", "published_transfer"} & now.keys():
+        del now[added]
+    for stage, old in zip(now["stages"], before["stages"], strict=True):
+        for part, key in CLOSER:
+            if key not in old.get(part, {}):
+                stage.get(part, {}).pop(key, None)
         stage["objectives"] = [objective["kind"] for objective in stage["objectives"]]
         if "head" in stage:
             stage["head"] = stage["head"]["kind"]
@@ -119,4 +126,5 @@ def test_a_packaged_recipe_says_what_it_said(before: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_packaged_sweep_has_its_variants(name: str) -> None:
-    assert [variant.name for variant in read_sweep(name).variants()] == SWEEPS[name]
+    now = [variant.name for variant in read_sweep(name).variants()]
+    assert [variant for variant in now if variant in SWEEPS[name]] == SWEEPS[name]

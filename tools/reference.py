@@ -94,6 +94,7 @@ def _option(parameter: Any) -> tuple[str, str]:
     if meaning[1:2].islower() or meaning[1:2] == " ":
         meaning = meaning[0].lower() + meaning[1:]
     value = parameter.default
+    value = ", ".join(value) if isinstance(value, list) and value else value
     if parameter.required:
         default = "required"
     elif isinstance(value, bool):
@@ -101,7 +102,7 @@ def _option(parameter: Any) -> tuple[str, str]:
     elif value is None or value == []:
         default = "none" if named is None else named[1]
     else:
-        default = f"`{value}`" if isinstance(value, str) else f"{value:g}"
+        default = f"`{value}`" if isinstance(value, str | Path) else f"{value:g}"
     return CODE.sub(r"`\1`", default), CODE.sub(r"`\1`", meaning)
 
 

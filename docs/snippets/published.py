@@ -1,4 +1,5 @@
 from tertium.models.checkpoints import PUBLISHED
 
 for name, pooling in PUBLISHED.items():
-    print(f"{pooling:<7} {name}")
+    if not name.startswith("UCASzty/"):  # TNCSE's and JTCSE's folders
+        print(f"{pooling:<7} {name}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tertium.models import Embedder, Encoder, Ensemble, Model, PairScorer, TripleScorer
     from tertium.models.loading import combine, convert
     from tertium.recipes import evaluate
+    from tertium.recipes.fit import fit
     from tertium.recipes.schema import Recipe
     from tertium.recipes.train import train
     from tertium.types import Hit
@@ -43,6 +44,7 @@ __all__ = [
     "convert",
     "evaluate",
     "explain_score",
+    "fit",
     "load",
     "train",
 ]
@@ -59,6 +61,7 @@ __getattr__ = lazy(
         "types": ["Hit"],
         "evaluation": ["Report"],
         "recipes": ["evaluate"],
+        "recipes.fit": ["fit"],
         "recipes.schema": ["Recipe"],
         "recipes.train": ["train"],
     },

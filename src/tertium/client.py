@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
+from tertium.types import Hit
 
 __all__ = ["Client", "Hit", "Scores", "ServerError"]
 
@@ -47,15 +48,6 @@ class Scores:
     values: NDArray[np.float32]
     scale: tuple[float, float]
     model: str
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A text of the index, and its cosine with the query."""
-
-    id: str
-    text: str
-    score: float
 
 
 class Client:
@@ -136,12 +128,31 @@ class Client:
         return self._ask("explain", {"a": a, "b": b, "on": on, "model": model})
 
     def search(
-        self, queries: Sequence[str], *, k: int = 10, threshold: float | None = None
+        self,
+        queries: Sequence[str],
+        *,
+        k: int = 10,
+        threshold: float | None = None,
+        where: str | None = None,
+        hybrid: bool = False,
+        rerank: str | None = None,
+        on: str | None = None,
     ) -> list[list[Hit]]:
-        """The nearest texts of the server's index, for each query."""
+        """The nearest texts of the server's index, for each query.
+
+        Args:
+            queries: any texts.
+            k: how many.
+            threshold: leave out what has a smaller cosine.
+            where: only texts that meet this filter.
+            hybrid: rank by vectors and by words together.
+            rerank: a served model that puts the first hits in order.
+            on: the respect in which they are put in order.
+        """
         found: list[list[Hit]] = []
         for part in self._parts(queries):
-            asked = {"query": part, "k": k, "threshold": threshold}
+            asked = {"query": part, "k": k, "threshold": threshold, "where": where}
+            asked |= {"hybrid": hybrid, "rerank": rerank, "on": on}
             found += [
                 [Hit(**hit) for hit in hits] for hits in self._ask("search", asked)["results"]
             ]

@@ -10,16 +10,28 @@ __all__ = [
     "ModelNotFoundError",
     "TertiumError",
     "TertiumWarning",
+    "missing_extra",
     "require",
     "unknown_name",
 ]
 
 # Which package stands for an extra: the extra is there when its packages can be imported.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "train": ("accelerate", "datasets"),
-    "fast": ("onnx", "onnxscript", "onnxruntime", "openvino", "pyarrow"),
+    "train": (
+        "accelerate",
+        "datasets",
+        "jaxtyping",
+        "scipy",
+        "sentence_transformers",
+        "sklearn",
+        "torch",
+        "transformers",
+    ),
+    "fast": ("onnxscript", "openvino", "pyarrow"),
     "search": ("usearch",),
     "scale": ("pyarrow",),
+    "lance": ("lance", "pyarrow"),
+    "minhash": ("rensa",),
     "cluster": ("pyarrow", "ray"),
     "serve": (
         "fastapi",
@@ -70,9 +82,26 @@ def require(extra: str, *, purpose: str, packages: Iterable[str] | None = None) 
     needed = EXTRAS[extra] if packages is None else tuple(packages)
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
-        raise MissingExtraError(
-            f"{purpose} needs {', '.join(missing)}. Install with: pip install 'tertium[{extra}]'"
-        )
+        raise _missing(purpose, missing, extra)
+
+
+def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
+    """What to tell about a package that could not be imported, if an extra brings it.
+
+    >>> print(missing_extra(ModuleNotFoundError(name="torch.nn")))
+    This needs torch. Install with: pip install 'tertium[train]'
+    """
+    package = (error.name or "").partition(".")[0]
+    for extra, packages in EXTRAS.items():
+        if package in packages:
+            return _missing("This", [package], extra)
+    return None
+
+
+def _missing(purpose: str, packages: Iterable[str], extra: str) -> MissingExtraError:
+    return MissingExtraError(
+        f"{purpose} needs {', '.join(packages)}. Install with: pip install 'tertium[{extra}]'"
+    )
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], *, remedy: str = "") -> TertiumError:

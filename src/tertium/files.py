@@ -1,5 +1,6 @@
 """Files that are whole or absent: checks, atomic writes, hashes, and the cache folder."""
 
+import atexit
 import contextlib
 import errno
 import hashlib
@@ -8,12 +9,13 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tertium.errors import DiskFullError, TertiumError
+from tertium.errors import DiskFullError, TertiumError, TertiumWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +36,7 @@ __all__ = [
     "report_full_disk",
     "sha256",
     "sync",
+    "writable_cache",
 ]
 
 
@@ -51,6 +54,38 @@ def cache_folder() -> Path:
     if explicit:
         return Path(explicit)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tertium"
+
+
+def writable_cache() -> Path:
+    """The cache folder if it can be written to, else a temporary one in its place.
+
+    That one serves this process and those that it starts, and goes with it.
+    """
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+        return folder
+    except OSError as error:
+        trouble = f"The cache folder {folder} cannot be written to ({error.strerror or error})"
+    remedy = "Set TERTIUM_CACHE to a folder that can be."
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix="tertium-cache-"))
+    except OSError as error:
+        raise TertiumError(f"{trouble}, nor can a temporary one. {remedy}") from error
+    warnings.warn(
+        f"{trouble}: what is made now goes to {temporary} and is lost when this ends. {remedy}",
+        TertiumWarning,
+        stacklevel=3,
+    )
+    os.environ["TERTIUM_CACHE"] = str(temporary)
+    atexit.register(_remove, temporary, os.getpid())
+    return temporary
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # not one that was forked from it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,23 @@
 """The processor: its name, its instructions, and how many of its cores this process may use."""
 
+import contextlib
+import ctypes
 import os
 import platform
 import subprocess
 from functools import cache
 from pathlib import Path
 
-__all__ = ["architecture", "cores", "has_accelerator", "instructions", "processor"]
+__all__ = [
+    "architecture",
+    "cores",
+    "default_threads",
+    "fast_integers",
+    "has_accelerator",
+    "instructions",
+    "processor",
+    "release_memory",
+]
 
 _CPUINFO = Path("/proc/cpuinfo")
 _DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")  # of NVIDIA, of Windows for Linux, of AMD
@@ -36,11 +47,25 @@ def instructions() -> frozenset[str]:
     return frozenset(named.lower().replace("_", "").split())
 
 
+def fast_integers() -> bool:
+    """Whether products of 8-bit integers are faster here than float ones, by the instructions.
+
+    x86 with AVX2 (about 1.5 times as fast; with VNNI more than twice), ARM with dot products.
+    """
+    return bool({"avx2", "asimddp"} & instructions())
+
+
 def cores() -> int:
     """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """As ``OMP_NUM_THREADS`` says, or one for each core."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdigit() and int(said) else cores()
 
 
 def has_accelerator() -> bool:
@@ -51,6 +76,12 @@ def has_accelerator() -> bool:
     if platform.system() == "Darwin":
         return architecture() == "arm64"
     return any(Path(driver).exists() for driver in _DRIVERS)
+
+
+def release_memory() -> None:
+    """Give the system back what reading a model needed: glibc would keep it for later."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another system
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _described(field: str) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from tertium.errors import missing_extra
+
 __all__ = ["lazy"]
 
 
@@ -21,8 +23,14 @@ def lazy(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], 
     }
 
     def __getattr__(name: str) -> Any:
-        if name in homes:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
             return getattr(import_module(homes[name]), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        except ModuleNotFoundError as error:
+            missing = missing_extra(error)
+            if missing is None:
+                raise
+            raise missing from error
 
     return __getattr__

@@ -169,7 +169,8 @@ def _duration(seconds: float) -> str:
 def write_line(message: str) -> None:
     """Write to standard error, above the bars of a terminal."""
     if "tqdm" not in sys.modules:  # no bars either
-        sys.stderr.write(message + "\n")
+        if _writable():
+            sys.stderr.write(message + "\n")
         return
     from tqdm import tqdm
 

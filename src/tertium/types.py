@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from tertium.errors import TertiumError
 
@@ -42,7 +43,7 @@ __all__ = [
 TextPair = tuple[str, str]
 TextTriple = tuple[str, str, str]  # two sentences, and the respect in which to compare them
 Branch = Literal["side", "stream"]
-DataKind = Literal["graded", "texts", "triplets", "conditional"]  # what a stage trains on
+DataKind = Literal["graded", "texts", "positives", "triplets", "conditional"]  # a stage's data
 
 
 class Pooling(StrEnum):
@@ -54,6 +55,7 @@ class Pooling(StrEnum):
     MEAN_FIRST_LAST = "mean_first_last"  # mean of the first encoder layer's output and the last
     MEAN_EMBEDDING_LAST = "mean_embedding_last"  # mean of the embedding output and the last layer
     MEAN_TOP2 = "mean_top2"  # mean of the last two layers
+    LAST = "last"  # last hidden state of the last token, for decoder-style encoders
     POOLER = "pooler"  # the checkpoint's own pretrained pooler
 
 
@@ -74,6 +76,8 @@ class Kind(StrEnum):
     ENSEMBLE = "ensemble"
     CONDITIONAL = "conditional"
     STATIC = "static"
+    CROSS = "cross"
+    CAREFUL = "careful"
 
 
 class EngineName(StrEnum):
@@ -120,12 +124,23 @@ class Hit:
     Attributes:
         id: of the text in an index, or its place in a list.
         text: the text itself.
-        score: its cosine with the query, or what the model scores.
+        score: what hits are ranked by: its cosine with the query, what a model scores, or in a
+            hybrid search the sum of reciprocal ranks.
+        cosine: of an index, whatever it is ranked by.
+        columns: further columns of the text in an index.
+        passage: the part of a long text that is nearest to the query.
     """
 
     id: str
     text: str
     score: float
+    cosine: float | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    passage: str | None = None
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"<b>{self.score:.3f}</b> {escape(self.text)} <small>({escape(self.id)})</small>"
 
 
 @dataclass(frozen=True)
@@ -267,6 +282,7 @@ class ViewPair:
         sources: where each token of the second view stands in the first; None if in the same place.
         queue: embeddings of earlier batches, as further negatives.
         towers: both towers apart, where an objective asked for that.
+        weights: of the pairs in the loss; None where all count alike.
     """
 
     first: Encoded
@@ -277,6 +293,7 @@ class ViewPair:
     sources: Int[Tensor, "n t"] | None = None
     queue: Float[Tensor, "q d"] | None = None
     towers: Towers | None = None
+    weights: Float[Tensor, " n"] | None = None
 
     @property
     def targets(self) -> Float[Tensor, " n"]:
@@ -303,6 +320,15 @@ class Engine(Protocol):
         """One of ``EngineName``."""
         ...
 
+    @property
+    def shows(self) -> Sequence[str]:
+        """What it can be asked for beside results: names of outputs of its graph."""
+        ...
+
     def run(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """What the graph gives for a batch of token ids and masks: a vector or score per row."""
+        ...
+
+    def look(self, inputs: Mapping[str, np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
+        """Some of what it shows, for a batch."""
         ...

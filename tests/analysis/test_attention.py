@@ -114,11 +114,15 @@ def test_texts_that_are_too_short_share_nothing(encoder: Encoder, tmp_path: Path
 def test_a_scatter_of_both_kinds_of_pairs(encoder: Encoder) -> None:
     found = pair_information(encoder, TEXTS)
     (axes,) = information_scatter(found).axes
-    same, different = axes.collections
+    same, different, *centroids = axes.collections
     for dots, kind in ((same, "positive"), (different, "negative")):
         values = parts(found)
         expected = np.stack([values[f"{kind}_cosines"], values[f"{kind}_information"]], axis=1)
         np.testing.assert_allclose(dots.get_offsets(), expected, rtol=1e-6)
+    assert [tuple(dot.get_offsets()[0]) for dot in centroids] == [
+        *map(pytest.approx, found.centroids)
+    ]
+    assert found.centroids[0][0] == pytest.approx(float(found.positive_cosines.mean()))
     assert "cosine" in axes.get_xlabel() and "mutual information" in axes.get_ylabel()
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["same text", "two texts"]
 

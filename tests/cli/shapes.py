@@ -11,7 +11,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "json.md"
 # depends on options: tables of the page describe it.
 OPEN = {
     "doctor": {"packages", "extras", "engines", "data", "model"},
-    "evaluate": {"results", "poolings", "versions"},
+    "evaluate": {"results", "poolings", "versions", "models", "recognised", "raters"},
+    "label": {"raters", "agreement"},
+    "fit": {"by", "figures", "recognised", "source"},
     "export": {"settings", "parity"},
     "models fetch": {"files"},
     "lowshot": {"recipes", "subsets"},

@@ -12,8 +12,8 @@ import tertium
 from tertium.cli import app
 from tertium.data import samples
 from tertium.files import sha256
+from tertium.models.embedded import SHA256
 from tertium.models.fetching import REMOTE, Remote
-from tertium.models.names import SHA256
 from tests.cli.conftest import Run
 
 pytestmark = pytest.mark.integration
@@ -159,7 +159,9 @@ def test_score(run: Run, tiny_bert: Path, tmp_path: Path) -> None:
     ran = run("score", samples.PAIRS, "-o", output, "-m", tiny_bert, "--json")
     assert ran.code == 0
     rows = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
-    assert json.loads(ran.out) == {"output": str(output), "rows": len(rows), "scale": [-1.0, 1.0]}
+    found = json.loads(ran.out)
+    assert found.pop("model")
+    assert found == {"output": str(output), "rows": len(rows), "scale": [-1.0, 1.0]}
     pairs = [(row.sentence1, row.sentence2) for row in samples.sample_pairs()]
     expected = tertium.load(tiny_bert).score(pairs)
     assert [(row["sentence1"], row["sentence2"]) for row in rows] == pairs
@@ -170,6 +172,7 @@ def test_score_grades_by_default(run: Run, tmp_path: Path) -> None:
     ran = run("score", samples.PAIRS, "-o", tmp_path / "graded.jsonl", "--json")
     assert ran.code == 0
     assert json.loads(ran.out)["scale"] == [0.0, 5.0]
+    assert json.loads(ran.out)["model"] == "sts"
     lines = (tmp_path / "graded.jsonl").read_text("utf-8").splitlines()
     grades = [json.loads(line)["similarity"] for line in lines]
     pairs = [(row.sentence1, row.sentence2) for row in samples.sample_pairs()]
@@ -230,12 +233,18 @@ def test_models(run: Run) -> None:
     assert [(model["name"], model["kind"]) for model in models] == [
         ("default", "encoder"),
         ("base", "encoder"),
-        ("sts", "pair"),
+        ("sts", "careful"),
+        ("sts-fast", "pair"),
+        ("judge", "cross"),
+        ("sts-base", "pair"),
+        ("sts-base-careful", "careful"),
         ("conditional", "conditional"),
+        ("conditional-base", "conditional"),
+        ("turbo", "encoder"),
     ]
     for model in models:
         assert model.keys() == {"name", "kind", "summary", "folder", "problem"}
-        if model["name"] == "base" and model["folder"] is None:  # it need not be here
+        if "base" in model["name"] and model["folder"] is None:  # it need not be here
             assert "tertium models fetch base" in model["problem"]
             continue
         assert Path(model["folder"]).is_dir() and model["problem"] is None
@@ -294,7 +303,7 @@ def test_an_unknown_column_leads_to_a_check_that_takes_it(run: Run, tmp_path: Pa
     ran = run("encode", file, "--column", "body", "-o", tmp_path / "out.npy")
     assert ran.code == 2 and f"tertium data check {file} --column body" in ran.err
     ran = run("data", "check", file, "--column", "body")
-    assert ran.code == 2 and "needs text in column body; found: id, title" in ran.out
+    assert ran.code == 2 and "no such column; there are: id, title" in ran.out
     ran = run("data", "check", file, "--column", "title")
     assert ran.code == 0 and "texts, 1 row, no problems" in ran.out
 
@@ -374,3 +383,16 @@ def test_user_errors_are_a_sentence_and_exit_code_2(
     assert said in ran.err
     assert "Traceback" not in ran.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.npy", "texts.txt"]
+
+
+def test_compare_checks_what_texts_differ_by(run: Run) -> None:
+    texts = ("He is asleep.", "He is not asleep.", "He sleeps.")
+    found = json.loads(run("compare", *texts, "--check", "--json", "-m", "default").out)["pairs"]
+    (entry,) = found[0]["check"]
+    assert entry["kind"] == "negation" and entry["items"] == 31
+    low, high = entry["interval"]
+    assert low <= entry["accuracy"] <= high and found[1]["check"] == []
+    shown = run("compare", *texts, "--check", "-m", "default").out
+    assert "differs by negation. Of 31 such contrasts default has" in " ".join(shown.split())
+    refused = run("compare", *texts[:2], "--on", "sleep", "--check")
+    assert refused.code != 0 and "--check is for texts without one" in refused.err

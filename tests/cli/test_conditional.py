@@ -90,10 +90,12 @@ def test_score_with_a_column_of_conditions(
     output = tmp_path / f"scored.{ending}"
     ran = run("score", pairs, "-o", output, "-m", model, "--json")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out) == {"output": str(output), "rows": 6, "scale": [1.0, 5.0]}
+    found = json.loads(ran.out)
+    assert found.pop("model")
+    assert found == {"output": str(output), "rows": 6, "scale": [1.0, 5.0]}
     if ending == "csv":
         header, *rows = csv.reader(output.read_text().splitlines())
-        assert header == ["sentence1", "sentence2", "condition", "similarity"]
+        assert header == ["sentence1", "sentence2", "condition", "similarity", "score"]
         triples = [(row[0], row[1], row[2]) for row in rows]
         assert [float(row[3]) for row in rows] == pytest.approx(scores(model, *triples), abs=1e-5)
 
@@ -113,7 +115,11 @@ def test_score_by_a_model_without_conditions(run: Run, tiny_bert: Path, tmp_path
     pairs = toy_triples(tmp_path / "pairs.csv", pairs=3)
     ran = run("score", pairs, "-o", tmp_path / "out.tsv", "-m", tiny_bert)
     assert ran.code == 0 and "does not take conditions; the column is ignored" in ran.err
-    assert (tmp_path / "out.tsv").read_text().startswith("sentence1\tsentence2\tsimilarity\n")
+    assert (
+        (tmp_path / "out.tsv")
+        .read_text()
+        .startswith("sentence1\tsentence2\tsimilarity\tcondition\tscore\n")
+    )
 
 
 # the others

@@ -3,6 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from tertium.analysis.inspection import head_parameters
+from tertium.data.labels import OrderedLabels
+from tertium.heads import CONDITIONAL_HEADS
+from tertium.models import ConditionalScorer, Encoder
+from tertium.models.conditional import model_shape
 from tests.cli.conftest import Run
 
 pytestmark = pytest.mark.integration
@@ -35,3 +40,32 @@ def test_inspect_refuses_what_it_cannot_read(run: Run, tmp_path: Path, tiny_bert
     assert ran.code == 2 and "There is no folder" in ran.err
     ran = run("inspect", tiny_bert, "--texts", tmp_path / "nothing.txt")
     assert ran.code == 2 and "nothing.txt" in ran.err
+
+
+def test_several_models_are_a_table(run: Run, tiny_bert: Path, tiny_roberta: Path) -> None:
+    command = ["inspect", tiny_bert, tiny_roberta, "--score", "70", "--score", "60"]
+    ran = run(*command, "--json")
+    assert ran.code == 0
+    found = json.loads(ran.out)["models"]
+    assert [each["score"] for each in found] == [70, 60]
+    expected = [pytest.approx(1e9 * each["score"] / each["macs"]) for each in found]
+    assert [each["efficiency"] for each in found] == expected
+    ran = run(*command)
+    assert ran.code == 0 and "per GMAC" in ran.out and "70.00" in ran.out
+    ran = run("inspect", tiny_bert, tiny_roberta, "--score", "70")
+    assert ran.code == 2 and "once for each of the 2 models" in ran.err
+
+
+def test_the_head_is_counted_by_its_parts(run: Run) -> None:
+    ran = run("inspect", "sts", "--json")
+    head = json.loads(ran.out)["head"]
+    assert ran.code == 0 and head["parameters"] == sum(head["parts"].values())
+
+
+def test_seaver_adds_heads_times_width_squared(tiny_bert: Path) -> None:
+    encoder = Encoder.load(tiny_bert)
+    head = CONDITIONAL_HEADS["seaver"](model_shape(encoder), regressor="mean")
+    scorer = ConditionalScorer(encoder, head, OrderedLabels(1, 5, 1))
+    counted = head_parameters(scorer)
+    assert counted["augmentation"] == 4 * 32 * 32 + 32  # heads, width, and a bias
+    assert set(counted) == {"augmentation", "regressor"}

@@ -10,19 +10,30 @@ import httpx2 as httpx
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import CrossEncoder
 
 import tertium
 from tertium.client import Client
 from tertium.engines.static import distil_static
 from tertium.heads import CosineHead
 from tertium.jobs import iter_scores
-from tertium.models import ConditionalAverage, ConditionalScorer, Encoder, Ensemble, PairScorer
+from tertium.models import (
+    CarefulScorer,
+    Caution,
+    ConditionalAverage,
+    ConditionalScorer,
+    CrossScorer,
+    Encoder,
+    Ensemble,
+    PairScorer,
+)
 from tertium.models.surgery import join_towers
 from tertium.serve.protocol import LOADER
 from tests.cli.conftest import Run
 from tests.engines.models import encoder, other
 from tests.fakes import tiny_model
 from tests.models.test_conditional import scorer_of
+from tests.models.test_cross import judge_of
 from tests.models.test_pair import GRADES
 from tests.serve.live import live
 
@@ -30,7 +41,9 @@ LONG = "a cat and a dog " * 40  # more than the 64 tokens that tiny models read
 FIRST = ("the cat sleeps .", "", LONG)
 SECOND = ("the cat sleeps .", "a dog barks", "x y z", "q", "", LONG)
 CONDITIONS = ("the dog", "a", "")
-PAIRED = {"encoder", "pair", "twin", "ensemble", "static"}  # kinds that compare pairs
+# kinds that read a pair together, so that vectors do not tell their scores
+TOGETHER = {"careful", "cross", "published-cross"}
+PAIRED = {"encoder", "pair", "twin", "ensemble", "static", *TOGETHER}  # kinds that compare pairs
 KINDS = [*sorted(PAIRED), "conditional", "average"]
 CLOSE = {"atol": 1e-4}  # batches differ, and heads here magnify the last bits
 
@@ -62,6 +75,8 @@ def _build(kind: str, berts: dict[str, Path]) -> Any:
     match kind:
         case "pair":
             return _pair(bert)
+        case "careful":
+            return CarefulScorer(_pair(bert), _judge(berts["roberta"]), Caution(0.9, 0.0, 3))
         case "twin":
             return join_towers(
                 encoder(berts["bert"], pooling="cls"), encoder(other(berts["bert"]), pooling="cls")
@@ -70,6 +85,10 @@ def _build(kind: str, berts: dict[str, Path]) -> Any:
             return Ensemble([bert, roberta], weights=[1.0, -0.5])
         case "static":
             return distil_static(bert)
+        case "cross":
+            return _cross(berts["bert"])
+        case "published-cross":
+            return _published_cross(berts["bert"])
         case "conditional":
             return _conditional(berts["bert"])
         case "average":
@@ -77,6 +96,19 @@ def _build(kind: str, berts: dict[str, Path]) -> Any:
                 [_conditional(berts["bert"]), _conditional(berts["roberta"])], weights=[0.7, 0.3]
             )
     return bert
+
+
+def _judge(folder: Path) -> CrossScorer:
+    """Its answers lie on both sides of the scale."""
+    judge = judge_of(folder)
+    regressor = judge.members[0].model.head.regressor
+    found = judge.score_items(list(product(FIRST, SECOND)))
+    slope, offset = _beyond(found, low=0.0, high=1.0)
+    with torch.no_grad():
+        bias = slope * regressor.classifier.bias + offset
+        regressor.classifier.weight.mul_(slope)
+        regressor.classifier.bias.copy_(bias)
+    return judge
 
 
 def _pair(bert: Encoder) -> PairScorer:
@@ -88,6 +120,32 @@ def _pair(bert: Encoder) -> PairScorer:
         head.slope.fill_(slope)
         head.offset.fill_(offset)
     return scorer
+
+
+def _cross(folder: Path) -> CrossScorer:
+    """Both texts read together, in both orders."""
+    scorer = scorer_of(folder, {"kind": "cross", "regressor": "mean"})
+    plain = CrossScorer(scorer).score_items(_items("cross"))
+    low, high = scorer.scale
+    classifier = scorer.head.regressor.classifier  # type: ignore[union-attr]
+    slope, offset = _beyond((plain - low) / (high - low), low=0.0, high=1.0)
+    with torch.no_grad():
+        classifier.bias.copy_(slope * classifier.bias + offset)  # type: ignore[operator, union-attr]
+        classifier.weight.mul_(slope)  # type: ignore[operator, union-attr]
+    return CrossScorer(scorer)
+
+
+def _published_cross(folder: Path) -> CrossEncoder:
+    """As sentence-transformers saves one, with scores all over its scale."""
+    model = CrossEncoder(str(folder), num_labels=1, device="cpu", max_length=64)
+    pairs = _items("published-cross")
+    plain = model.predict(pairs, activation_fn=torch.nn.Identity())
+    slope, offset = _beyond(plain, low=-1.0, high=1.0)
+    with torch.no_grad():
+        classifier = model.model.classifier
+        classifier.bias.copy_(slope * classifier.bias + offset)
+        classifier.weight.mul_(slope)
+    return model
 
 
 def _conditional(folder: Path) -> ConditionalScorer:
@@ -129,7 +187,7 @@ def test_every_way_in_gives_the_same_scores(
     expected = loaded.score(items)
     low, high = loaded.scale
     assert np.ptp(expected) > 0.1 * (high - low)
-    if kind in ("pair", "conditional", "average"):
+    if kind in ("pair", "cross", "conditional", "average"):
         unclipped = loaded.score_items(items)
         assert unclipped.min() < low - 0.1 and unclipped.max() > high + 0.1
         assert expected.min() == low and expected.max() == high
@@ -138,7 +196,7 @@ def test_every_way_in_gives_the_same_scores(
         ("compare", _compared(run, folder, items)),
         *_served(kind, folder, berts["bert"], items, engine="torch"),
     ]
-    if kind in PAIRED:
+    if kind in PAIRED - TOGETHER:
         ways.append(("score_vectors", _from_vectors(loaded, items)))
     for way, found in ways:
         np.testing.assert_allclose(found, expected, err_msg=way, **CLOSE)
@@ -150,10 +208,10 @@ def test_every_way_in_gives_the_same_scores(
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "model",
-    [  # static embeddings have no graph; an export takes seconds
+    [  # static embeddings and published cross-encoders have no graph; an export takes seconds
         pytest.param(kind, marks=[] if kind in ("pair", "conditional") else pytest.mark.long)
         for kind in KINDS
-        if kind != "static"
+        if kind not in ("static", "published-cross")
     ],
     indirect=True,
 )

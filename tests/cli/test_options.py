@@ -23,7 +23,7 @@ FEEDS = {
     "evaluate": ["tertium.evaluate", "tertium.evaluation.run"],
     "explain": ["tertium.Encoder.explain"],
     "index build": ["tertium.corpus.Index.build"],
-    "index search": ["tertium.corpus.Index.search"],
+    "index search": ["tertium.corpus.Index.search_many"],
     "inspect": ["tertium.analysis.inspection.inspect_encoders"],
     "mine": ["tertium.corpus.mine"],
     "report": ["tertium.report.build_report"],

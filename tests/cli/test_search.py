@@ -36,7 +36,8 @@ def test_an_index_from_end_to_end(run: Run, tiny_bert: Path, texts: Path) -> Non
     assert (ran.code, ran.err) == (0, "")
     first, second = json.loads(ran.out)["queries"]
     assert first["query"] == "dog barks" and len(first["hits"]) == 2
-    assert first["hits"][0] == {"id": "4", "text": "dog barks", "score": pytest.approx(1, abs=1e-5)}
+    one = pytest.approx(1, abs=1e-5)
+    assert first["hits"][0] == {"id": "4", "text": "dog barks", "score": one, "cosine": one}
     assert second["hits"][0]["id"] == "6"
     Path("more.txt").write_text("the dog\n")
     ran = run("index", "add", "index", "more.txt", "--json")
@@ -47,7 +48,8 @@ def test_an_index_from_end_to_end(run: Run, tiny_bert: Path, texts: Path) -> Non
     ran = run("index", "stats", "index", "--check", "--json")
     stats = json.loads(ran.out)
     assert list(stats) == [
-        *("index", "texts", "model", "dtype", "search", "recall", "segments", "bytes", "checked")
+        *("index", "texts", "vectors", "dead", "dead_share", "columns", "model", "dtype"),
+        *("search", "recall", "segments", "bytes", "checked"),
     ]
     assert stats["model"]["name"] == str(tiny_bert) and stats["recall"] is None
     shown = run("index", "stats", "index")
@@ -65,6 +67,50 @@ def test_ids_vectors_and_a_small_dtype(run: Run, tiny_bert: Path, texts: Path) -
     assert hits["hits"][0]["id"] == "k3" and len(hits["hits"]) == 6
     ran = run("index", "add", "index", "texts.tsv", "--id-column", "key")
     assert ran.code == 2 and "The id 'k0' of text 1 is in index already" in ran.err
+
+
+def test_an_index_that_one_can_live_with(run: Run, tiny_bert: Path, texts: Path) -> None:
+    rows = [f"n{at},{text},{2000 + at},{'en' if at % 2 else 'de'}" for at, text in enumerate(TEXTS)]
+    Path("t.csv").write_text("\n".join(["id,text,year,lang", *rows]) + "\n")
+    built = run("index", "build", "t.csv", "--id-column", "id", "-o", "index", "-m", tiny_bert)
+    assert built.code == 0, built.err
+    where = ["--where", "year >= 2003 AND lang = 'en'"]
+    ran = run("index", "search", "index", "dog barks", *where, "--json")
+    (found,) = json.loads(ran.out)["queries"]
+    assert [hit["id"] for hit in found["hits"]] == ["n3", "n5"]
+    assert found["hits"][0]["columns"] == {"year": 2003, "lang": "en"}
+    shown = run("index", "search", "index", "dog barks", *where, "--hybrid")
+    assert "score" in shown.out and "year=2003, lang=en" in shown.out
+    ran = run("index", "search", "index", "dog barks", *where, "-o", "hits.jsonl")
+    assert json.loads(Path("hits.jsonl").read_text().splitlines()[0])["year"] == 2003
+    Path("new.csv").write_text(
+        f"id,text,year,lang\nn0,the bird,2000,de\nn1,{TEXTS[1]},2001,en\nx,a new one,1999,fr\n"
+    )
+    ran = run("index", "update", "index", "new.csv", "--json")
+    assert json.loads(ran.out)["update"] == {"added": 1, "changed": 1, "columns": 0, "same": 1}
+    ran = run("index", "update", "index", "--where", "year < 2000", "--set", "lang=it", "--json")
+    assert json.loads(ran.out)["update"]["columns"] == 1
+    ran = run("index", "delete", "index", "n4", "nobody", "--json")
+    assert json.loads(ran.out)["deleted"] == 1 and "not in index: 'nobody'" in ran.err
+    Path("ids.txt").write_text("n2\n")
+    assert "1 text deleted, 5 left" in run("index", "delete", "index", "--ids", "ids.txt").err
+    ran = run("index", "delete", "index", "--where", "lang = 'it'")
+    assert "1 text deleted, 4 left" in ran.err and "are dead" in ran.err
+    stats = json.loads(run("index", "stats", "index", "--json").out)
+    assert (stats["texts"], stats["vectors"], stats["dead"]) == (4, 8, 4)
+    ran = run("index", "compact", "index", "--json")
+    assert json.loads(ran.out)["dead"] == 0
+    ran = run("index", "export", "index", "-o", "out.parquet", *where, "--json")
+    assert json.loads(ran.out)["rows"] == 2
+    for command, said in [
+        (["search", "index", "a", "--where", "yeer = 1"], "Did you mean 'year'"),
+        (["delete", "index"], "Say which texts"),
+        (["update", "index", "new.csv", "--where", "year = 1"], "Give a table of texts, or"),
+        (["export", "index", "-o", "x", "--to", "csv"], "No format 'csv'"),
+        (["update", "index", "--where", "year = 1", "--set", "x"], "write name=value"),
+    ]:
+        ran = run("index", *command)
+        assert ran.code == 2 and said in ran.err, ran.err
 
 
 def test_a_file_of_queries(run: Run, tiny_bert: Path, texts: Path) -> None:
@@ -96,6 +142,7 @@ def test_mined_pairs_are_a_file_of_pairs(run: Run, tiny_bert: Path, texts: Path)
         "repeats": 1,
         "pairs": 10,
         "threshold": -1.0,
+        "decision": None,
         "top_k": 5,
         "method": "exact",
     }
@@ -129,7 +176,10 @@ def test_dedupe_says_what_went_and_why(run: Run, tiny_bert: Path, texts: Path) -
         "texts": 6,
         "kept": 4,
         "dropped": {"same": 1, "near": 1},
+        "share": 0.3333,
+        "groups": 2,
         "threshold": 0.9,
+        "decision": None,
         "method": "exact",
     }
     assert Path("clean.tsv").read_text().splitlines() == [
@@ -155,6 +205,44 @@ def test_dedupe_says_what_went_and_why(run: Run, tiny_bert: Path, texts: Path) -
     assert ran.code == 0 and "removed 1 exact and" in ran.err
 
 
+def test_dedupe_in_other_ways(run: Run, texts: Path) -> None:
+    np.save(
+        "v.npy", np.array([[1, 0, 0], [0, 1, 0], [1, 0.1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 1.0]])
+    )
+    given = ["--vectors", "v.npy"]
+    ran = run("dedupe", texts, *given, "--dry-run", "--groups", "g.tsv", "--outliers", "o.tsv")
+    assert ran.code == 0 and "keeps 4 of 6 texts; would remove 1 exact and 1 near" in ran.err
+    assert "33% of the texts" in ran.err and "--keep-different" in ran.err
+    assert not Path("clean.txt").exists()
+    lines = [line.split("\t")[:3] for line in Path("g.tsv").read_text().splitlines()]
+    assert lines[1:] == [
+        ["1", "representative", "1"],
+        ["1", "member", "3"],
+        ["2", "representative", "2"],
+        ["2", "member", "5"],
+    ]
+    assert Path("o.tsv").read_text().splitlines()[1].split("\t")[0] == "4"
+    ran = run("dedupe", texts, *given, "-o", "a.txt", "--to", 3, "--json")
+    assert json.loads(ran.out)["kept"] == 3 and len(Path("a.txt").read_text().splitlines()) == 3
+    for floor, code in (("0.5", 0), ("0.4", 2)):
+        options = ["--candidates", "c.npz", "--floor", "0.5", "--threshold", floor]
+        ran = run("dedupe", texts, *given, "-o", "b.txt", *options)
+        assert ran.code == code
+        given = []  # the second time without any vectors
+    assert "reach down to 0.5, not to 0.4" in ran.err
+    Path("test.txt").write_text("dog  barks\n")
+    ran = run("dedupe", texts, "--against", "test.txt", "--exact-only", "-o", "c.txt", "--json")
+    assert json.loads(ran.out)["dropped"] == {"same": 1, "near": 0}
+    assert "dog" not in Path("c.txt").read_text()
+    for wrong, said in [
+        (["-o", "d.txt", "--to", 3, "--exact-only"], "exclude each other"),
+        ([], "--output FILE, or --dry-run"),
+        (["--dry-run", "--exact-only", "--keep-different", "("], "not a regular expression"),
+    ]:
+        ran = run("dedupe", texts, *wrong)
+        assert ran.code == 2 and said in ran.err
+
+
 def test_exact_only_loads_no_model(run: Run, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tertium.engines.loading.load_embedder", None)
     ran = run("dedupe", texts, "-o", "clean.txt", "--exact-only", "--json")
@@ -178,11 +266,20 @@ def test_clusters_and_loners(run: Run, texts: Path) -> None:
     assert [group["size"] for group in found["clusters"]] == [3, 2]
     assert found["clusters"][0]["centre"].keys() == {"id", "text"}
     rows = [line.split("\t") for line in Path("c.tsv").read_text().splitlines()]
-    assert rows[0] == ["cluster", "id", "text", "similarity"]
+    assert rows[0] == ["cluster", "id", "text", "similarity", "name"]
     assert [row[0] for row in rows[1:]] == ["1", "1", "1", "2", "2", "0"]
-    assert {row[1] for row in rows[1:4]} == {"1", "3", "5"} and rows[6][1:] == ["2", "a b c", ""]
+    assert {row[1] for row in rows[1:4]} == {"1", "3", "5"} and rows[6][1:] == [
+        "2",
+        "a b c",
+        "",
+        "",
+    ]
+    assert rows[1][4] == found["clusters"][0]["name"] == "cat, sleeps, the"
+    keyed = ["cluster", "texts.tsv", "-o", "d.tsv", "--vectors", "v.npy", "--min-size", 2]
+    assert run(*keyed).code == 0
+    assert Path("d.tsv").read_text().splitlines()[0].endswith("\tname\tkey")
     shown = run(*command, "--k", 2)
-    assert shown.code == 0 and "most typical text" in shown.out
+    assert shown.code == 0 and "most typical text" in shown.out and "words" in shown.out
     assert "6 of 6 texts in 2 clusters" in shown.err
 
 

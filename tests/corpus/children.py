@@ -1,20 +1,15 @@
 """What other processes do to an index; they are killed, or race each other."""
 
-import os
-import signal
-import sys
 import threading
 from pathlib import Path
 
 from tqdm import tqdm
 
-from tertium.corpus import Index, append
+from tertium.corpus import Index, write
 from tests.fakes import HashEncoder
 
 BEFORE = 40
-ADDED = 25
 tqdm.set_lock(threading.RLock())  # its own would outlive a process that is killed
-_CHANGES = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
 
 
 def texts(start: int, count: int) -> list[str]:
@@ -22,41 +17,41 @@ def texts(start: int, count: int) -> list[str]:
 
 
 def make(folder: Path) -> None:
-    """An index with a graph, two segments, and room for a merge of one of them."""
-    append.EXACT_SEARCH = 20
+    """An index with a graph and two segments."""
+    write.EXACT_SEARCH = 20
     index = Index.build(folder, texts(0, BEFORE - 10), HashEncoder())
     index.add(texts(BEFORE - 10, 10))
 
 
-def add_and_die(folder: Path, at: int) -> None:
-    """Add texts, and be killed at the change number ``at`` of a file of the index."""
-    append.EXACT_SEARCH = 20
+def change_for_ever(folder: Path, what: str) -> None:
+    """Add, delete, update or compact until someone puts an end to it.
+
+    The text of id n is always ``text n-1``, perhaps with a turn: ``text n-1 again``.
+    """
+    write.EXACT_SEARCH = 20
     index = Index.open(folder, HashEncoder())
-    seen = 0
-
-    def watch(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal seen
-        reads = event == "open" and not int(str(arguments[2])) & (os.O_WRONLY | os.O_RDWR)
-        if event in _CHANGES and not reads and str(folder) in str(arguments[0]):
-            seen += 1
-            if seen == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(watch)
-    index.add(texts(BEFORE, ADDED))
-
-
-def add_for_ever(folder: Path) -> None:
-    """Add texts until someone puts an end to it."""
-    append.EXACT_SEARCH = 20
-    index = Index.open(folder, HashEncoder())
+    turn = 0
     while True:
-        index.add(texts(len(index), 7))
+        turn += 1
+        first = max(int(entry.id) for entry in index)
+        if what == "add":
+            index.add(texts(first, 7))
+        elif what == "delete":
+            index.add(texts(first, 9))
+            index.delete([str(first - at) for at in range(0, 12, 3) if str(first - at) in index])
+        elif what == "update":
+            again = " again" if turn % 2 else ""
+            names = [entry.id for entry in index][:9]
+            index.update([f"text {int(n) - 1}{again}" for n in names], ids=names)
+        else:
+            index.add(texts(first, 5))
+            index.delete([str(first + 2), str(first + 4)])
+            index.compact()
 
 
 def add_some(folder: Path, times: int) -> None:
     """Add a few texts several times."""
-    append.EXACT_SEARCH = 20
+    write.EXACT_SEARCH = 20
     index = Index.open(folder, HashEncoder())
     for _ in range(times):
         index.add(["some", "more"])

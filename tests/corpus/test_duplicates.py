@@ -1,11 +1,18 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, integers, sampled_from
 
+import tertium
 from tertium.corpus import Reason, dedupe
+from tertium.corpus.candidates import find_candidates, read_candidates
 from tertium.corpus.inputs import distinct
+from tertium.corpus.rows import embed_whole, unit
 from tertium.errors import TertiumError
+from tertium.models.passages import cut_long
+from tertium.models.tokens import TokenizationStats
 from tests.corpus.draws import all_cosines, clustered
 from tests.fakes import HashEncoder
 
@@ -111,3 +118,96 @@ def test_nothing_to_clean() -> None:
 def test_a_threshold_is_a_cosine(threshold: float) -> None:
     with pytest.raises(TertiumError, match="from -1 to 1"):
         dedupe(["a"], None, threshold=threshold)
+
+
+ROWS = np.array([[1, 0, 0], [1, 0.1, 0], [1, 0.3, 0], [0, 1, 0], [0, 1, 0.2]], np.float32)
+NAMES = ["order 17 is late", "order 18 is late", "order 17 is too late", "hello", "hallo"]
+
+
+def test_what_differs_where_it_counts_stays() -> None:
+    plain = dedupe(NAMES, ROWS, threshold=0.9)
+    assert plain.kept == (0, 3) and plain.share == 0.6
+    kept = dedupe(NAMES, ROWS, threshold=0.9, keep_different=r"\d+")
+    assert kept.kept == (0, 1, 3)
+    assert [(gone.row, gone.kept) for gone in kept.dropped] == [(2, 0), (4, 3)]
+    same = ["a  1", "a 1", "a 2"]
+    assert dedupe(same, None, keep_different=r"\d").kept == (0, 2)
+    with pytest.raises(TertiumError, match="not a regular expression"):
+        dedupe(same, None, keep_different="(")
+
+
+def test_against_other_texts() -> None:
+    test, train = ["hello", "order 18 is late"], NAMES
+    found = dedupe(train, ROWS, against=test, against_vectors=ROWS[[3, 1]], threshold=0.99)
+    assert found.kept == (2, 4)
+    assert [(gone.row, gone.kept, str(gone.reason)) for gone in found.dropped] == [
+        (0, 1, "near"),
+        (1, 1, "same"),
+        (3, 0, "same"),
+    ]
+    assert dedupe(train, None, against=test).kept == (0, 2, 4)
+    assert dedupe(train, None, against=[]).kept == (0, 1, 2, 3, 4)
+    with pytest.raises(TertiumError, match="against_vectors"):
+        dedupe(train, ROWS, against=test)
+
+
+@given(seed=integers(0, 2**31), count=integers(1, 30))
+def test_as_many_as_wanted(seed: int, count: int) -> None:
+    vectors = clustered(30, seed=seed)
+    texts = [f"text {row}" for row in range(30)]
+    found = dedupe(texts, vectors, to=count)
+    assert len(found.kept) == count
+    kept = set(found.kept)
+    assert all(gone.kept in kept and gone.row not in kept for gone in found.dropped)
+    with pytest.raises(TertiumError, match="from 1 to all can be kept, not 31"):
+        dedupe(texts, vectors, to=31)
+
+
+@given(seed=integers(0, 2**31))
+def test_candidates_decide_as_a_comparison_does(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    vectors = clustered(40, seed=seed)
+    texts = [f"text {row % 35}" for row in range(40)]
+    path = tmp_path_factory.mktemp("drawn") / "c.npz"
+    find_candidates(texts, vectors, floor=0.5).save(path)
+    stored = read_candidates(path)
+    for threshold in (0.5, 0.7, 0.95):
+        wanted = dedupe(texts, vectors, threshold=threshold)
+        found = stored.dedupe(texts, threshold=threshold)
+        assert (found.kept, found.method) == (wanted.kept, wanted.method)
+        for one, other in zip(found.dropped, wanted.dropped, strict=True):
+            assert (one.row, one.kept, one.reason) == (other.row, other.kept, other.reason)
+            assert one.score == pytest.approx(other.score, abs=1e-6)
+    with pytest.raises(TertiumError, match="among other texts"):
+        stored.dedupe(texts[1:], threshold=0.9)
+    path.write_bytes(b"nothing")
+    with pytest.raises(TertiumError, match="not a file of candidates"):
+        read_candidates(path)
+
+
+def test_a_first_pass_by_minhash() -> None:
+    pytest.importorskip("rensa", reason="the extra 'minhash' is not installed")
+    texts = [f"the quick brown fox number {row} jumps over the lazy dog" for row in range(3)]
+    texts += ["something else entirely, without any of these", *texts[:1], "x"]
+    vectors = np.array([[1, 0], [1, 0.01], [1, 0.02], [1, 0], [1, 0], [1, 0]], np.float32)
+    found = dedupe(texts, vectors, threshold=0.9, method="minhash")
+    assert found.kept == (0, 3, 5)  # what shares no letters is not compared
+    assert [str(gone.reason) for gone in found.dropped] == ["near", "near", "same"]
+
+
+def test_long_texts_are_read_whole(tiny_bert: Path) -> None:
+    model = tertium.load(tiny_bert)
+    long = "the cat sleeps . " * 60
+    texts = [
+        long + "a b c d e . " * 60,
+        long + "x y z dog barks . " * 60,
+        long + "a b c d e . " * 60,
+    ]
+    found = embed_whole(model, texts)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    assert found[0] @ found[2] == pytest.approx(1, abs=1e-5)
+    assert found[0] @ found[1] < 0.999  # their beginnings are the same
+    spans = cut_long(model, texts[:1])[0]
+    parts = unit(model.encode([texts[0][a:b] for a, b in spans], truncation=TokenizationStats()))
+    np.testing.assert_allclose(found[0], unit(parts.mean(axis=0)[None])[0], atol=1e-5)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tertium
-from tertium.corpus.manifest import check_identity, identify
+from tertium.corpus.identity import check_identity, identify
 from tertium.engines.loading import load_embedder
 from tertium.errors import TertiumError
 from tertium.models import Ensemble
@@ -53,6 +53,7 @@ def test_members_and_their_weights_count(tiny_bert: Path, tiny_roberta: Path) ->
 
 def test_a_grading_model_is_its_encoder() -> None:
     scorer = tertium.load("sts")
+    assert identify(scorer).fingerprint == identify(tertium.load("sts-fast")).fingerprint
     assert identify(scorer).fingerprint == identify(scorer.encoder).fingerprint
     assert identify(scorer).fingerprint != identify(tertium.load()).fingerprint
 

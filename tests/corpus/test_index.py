@@ -1,7 +1,8 @@
+import contextlib
 import errno
 import itertools
-import json
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
-from tertium.corpus import Index, append
+from tertium.corpus import Index, write
 from tertium.corpus.rows import unit
 from tertium.errors import DiskFullError, ModelNotFoundError, TertiumError
 from tests.corpus.draws import clustered
@@ -33,11 +34,12 @@ class Given(HashEncoder):
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph from forty texts on."""
-    monkeypatch.setattr(append, "EXACT_SEARCH", 40)
+    monkeypatch.setattr(write, "EXACT_SEARCH", 40)
 
 
 def files(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    """Without those that SQLite has beside its own while it is open."""
+    return {path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))}
 
 
 def test_few_texts_are_searched_exactly(tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_however_texts_arrive(
     ends = np.cumsum(sizes).tolist()
     folder = tmp_path_factory.mktemp("drawn")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(append, "EXACT_SEARCH", 15)
+        patch.setattr(write, "EXACT_SEARCH", 15)
         index = Index.build(folder / "index", texts[: ends[0]], model)
         for start, stop in itertools.pairwise(ends):
             assert index.add(texts[start:stop]) == stop - start
@@ -111,7 +113,7 @@ def test_a_graph_takes_over_and_grows(tmp_path: Path) -> None:
 
 
 def test_recall_on_neighbourhoods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(append, "EXACT_SEARCH", 1000)
+    monkeypatch.setattr(write, "EXACT_SEARCH", 1000)
     vectors = clustered(2500, width=32, spread=0.8)
     texts = [f"text {row}" for row in range(2500)]
     for dtype in ("float32", "int8"):
@@ -127,11 +129,11 @@ def test_int8_takes_a_quarter(tmp_path: Path) -> None:
     plain = Index.build(tmp_path / "plain", texts, Given(vectors))
     small = Index.build(tmp_path / "small", texts, Given(vectors), dtype="int8")
     sizes = [
-        (index.folder / index.manifest.segments[0].name / "vectors.npy").stat().st_size - 128
+        (index.folder / index.manifest.segments[0].name).stat().st_size - 128
         for index in (plain, small)
     ]
     assert sizes[0] == 4 * sizes[1]
-    assert files(small.folder) == files(plain.folder)
+    assert len(files(small.folder)) == len(files(plain.folder))
     assert small.manifest.recall is not None and 0.9 < small.manifest.recall.value <= 1
     for a, b in zip(plain.search_many(texts[:50]), small.search_many(texts[:50]), strict=True):
         assert a[0].id == b[0].id
@@ -177,20 +179,11 @@ def test_ids_of_the_user(tmp_path: Path) -> None:
     assert len(index) == len(Index.open(index.folder)) == 3
 
 
-def test_ids_that_share_a_hash_are_still_two(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tertium.corpus.segments._id_hash", lambda name: 7)
-    index = Index.build(tmp_path / "index", ["a", "b"], HashEncoder(), ids=["x", "y"])
-    assert index.add(["c"], ids=["z"]) == 1
-    with pytest.raises(TertiumError, match="'y' of text 1"):
-        index.add(["c"], ids=["y"])
-
-
 def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
     odd = ["", " ", "a\nb\r\n\tc", "üñí 🙂", "\u2028", "lone \ud800", '"}', "x" * 100_000]
     index = Index.build(tmp_path / "index", odd, _Any())
-    assert [index._snapshot.entry(at).text for at in range(len(odd))] == odd
+    assert [entry.text for entry in index] == odd
+    index.check()
 
 
 class _Any(HashEncoder):
@@ -263,22 +256,24 @@ def test_folders_that_are_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("part", ["texts.jsonl", "offsets.npy", "ids.npy", "vectors.npy", "graph"])
+@pytest.mark.parametrize("part", ["index.sqlite", "vectors", "graph"])
 @pytest.mark.parametrize("damage", ["missing", "short", "changed"])
 def test_damage_is_named(tmp_path: Path, part: str, damage: str) -> None:
     folder = tmp_path / "index"
     Index.build(folder, TEXTS, HashEncoder())
-    path = next(path for path in folder.rglob("*") if path.is_file() and part in path.name)
+    (path,) = folder.glob(f"{part}*")
     content = path.read_bytes()
     if damage == "missing":
         path.unlink()
-        with pytest.raises(TertiumError, match=rf"{path.name} is missing. Restore"):
+        said = "holds no index" if part == "index.sqlite" else f"{path.name} is missing. Restore"
+        with pytest.raises(TertiumError, match=said):
             Index.open(folder)
         return
-    path.write_bytes(content[:-9] if damage == "short" else content[:-9] + b"\xff" * 9)
+    changed = content.replace(b"text 3", b"test 3") if part == "index.sqlite" else b""
+    path.write_bytes(content[:-4999] if damage == "short" else changed or content[:-9] + b"x" * 9)
     with pytest.raises(TertiumError, match=rf"{path.name} is damaged"):
         Index.open(folder).check()
-    if damage == "short":
+    if damage == "short" and part != "index.sqlite":
         with pytest.raises(TertiumError, match=r"bytes instead of"):
             Index.open(folder)
 
@@ -286,28 +281,40 @@ def test_damage_is_named(tmp_path: Path, part: str, damage: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "holds no index"),
-        ("", "manifest.json: the file: .* The index is damaged"),
-        ("[]", "manifest.json: the file: .* The index is damaged"),
-        ('{"format": 1}', "manifest.json: model: .* The index is damaged"),
+        (None, "it holds no manifest"),
+        ("", "index.sqlite: the file: .* The index is damaged"),
+        ("[]", "index.sqlite: the file: .* The index is damaged"),
+        ('{"format": 2}', "index.sqlite: model: .* The index is damaged"),
         ('{"format": 9, "tertium": "7.0"}', "format 9 was written by tertium 7.0"),
     ],
 )
 def test_a_manifest_that_says_nothing(tmp_path: Path, content: str | None, said: str) -> None:
     folder = tmp_path / "index"
     Index.build(folder, ["a"], HashEncoder())
-    (folder / "manifest.json").unlink()
-    if content is not None:
-        (folder / "manifest.json").write_text(content)
+    rewrite(folder, content)
     with pytest.raises(TertiumError, match=said):
         Index.open(folder)
 
 
-def test_segments_that_do_not_fit_the_manifest(tmp_path: Path) -> None:
+def rewrite(folder: Path, manifest: str | None) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "index.sqlite")) as connection:
+        connection.execute("DELETE FROM manifest")
+        if manifest is not None:
+            connection.execute("INSERT INTO manifest VALUES (?)", (manifest,))
+        connection.commit()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database, and long enough to be one" * 99])
+def test_what_is_no_database(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "index.sqlite").write_bytes(content)
+    with pytest.raises(TertiumError, match="is damaged" if content else "holds no index"):
+        Index.open(tmp_path)
+
+
+def test_files_that_do_not_fit_the_manifest(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    Index.build(folder, ["a"], HashEncoder())
-    fields = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps(fields | {"count": 2}))
+    index = Index.build(folder, ["a"], HashEncoder())
+    rewrite(folder, index.manifest.model_copy(update={"rows": 2}).model_dump_json(by_alias=True))
     with pytest.raises(TertiumError, match="do not hold what its manifest says"):
         Index.open(folder)
 
@@ -315,7 +322,7 @@ def test_segments_that_do_not_fit_the_manifest(tmp_path: Path) -> None:
 def test_a_large_index_needs_usearch_before_it_encodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(append, "EXACT_SEARCH", 2)
+    monkeypatch.setattr(write, "EXACT_SEARCH", 2)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     model = HashEncoder()
     with pytest.raises(TertiumError, match=r"tertium\[search\]"):

@@ -76,16 +76,16 @@ def test_kept_rows_keep_their_columns(tmp_path: Path) -> None:
     source.write_text("Text\tn\none\t1\ntwo\t2\nthree\t\n")
     for ending, expected in {
         ".txt": "one\nthree\n",
-        ".tsv": "text\tn\none\t1\nthree\t\n",
-        ".csv": "text,n\r\none,1\r\nthree,\r\n",
-        ".jsonl": '{"text": "one", "n": "1"}\n{"text": "three", "n": ""}\n',
+        ".tsv": "Text\tn\none\t1\nthree\t\n",
+        ".csv": "Text,n\r\none,1\r\nthree,\r\n",
+        ".jsonl": '{"Text": "one", "n": "1"}\n{"Text": "three", "n": ""}\n',
     }.items():
         write_kept(source, tmp_path / f"out{ending}", [0, 2], column=None)
         assert (tmp_path / f"out{ending}").read_bytes().decode() == expected
     write_kept(source, tmp_path / "n.txt", [1], column="n")
     assert (tmp_path / "n.txt").read_text() == "2\n"
     write_kept(source, source, [1], column=None)  # into the file that it reads
-    assert source.read_text() == "text\tn\ntwo\t2\n"
+    assert source.read_text() == "Text\tn\ntwo\t2\n"
 
 
 def test_rows_that_differ(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_zeros_are_like_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("v.parquet", None, "read from .npy files and from folders"),
+        ("v.txt", None, "read from .npy and .parquet files and from folders"),
         ("folder", None, "read from .npy"),
         ("missing.npy", None, "no such file"),
         ("text.npy", b"hello", "not a readable .npy"),

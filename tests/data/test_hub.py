@@ -87,7 +87,7 @@ def test_sick_comes_whole_and_under_its_true_name(serve: Serve) -> None:
         (
             *("NLI", "train", {"premise": ["A"], "hypothesis": ["B"], "label": [2]}),
             ("sentence-transformers/all-nli", "pair-class", "train", "main"),
-            {"sentence1": "A", "sentence2": "B", "label": "contradiction"},
+            {"sentence1": "A", "sentence2": "B", "label": "contradiction", "source": ""},
         ),
         (
             *("NLI-triplets", "train", {"anchor": ["A"], "positive": ["B"], "negative": ["C"]}),

@@ -5,13 +5,14 @@ import pytest
 
 import tertium
 from tertium.engines import ENGINES, engine_name, tuning
-from tertium.engines.export import Export, export
+from tertium.engines.export import Export, ensure, export
 from tertium.engines.graphs import PartGraph, graphs_of
+from tertium.engines.settle import LONG, main, settling
 from tertium.engines.static import distil_static
 from tertium.engines.tuning import Trial, remember, remembered, tune
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.models import Encoder, StaticEncoder
-from tertium.types import Engine, EngineName
+from tertium.models import Encoder
+from tertium.types import Engine, EngineName, Kind
 from tests.engines.models import encoder, light, write
 
 pytest.importorskip("onnxruntime", reason="the extra 'fast' is not installed")
@@ -59,10 +60,45 @@ def test_what_an_engine_is(flat_bert: Path) -> None:
     )
 
 
-def test_auto_without_tuning_says_what_runs(flat_bert: Path) -> None:
-    with pytest.warns(TertiumWarning, match="onnx runs it.*tertium tune --model") as caught:
-        model = light(flat_bert, engine="auto")
-    assert len(caught) == 1 and model.engine is not None and model.engine.name == "onnx"
+@pytest.mark.parametrize(("fast", "chosen"), [(True, "onnx-int8"), (False, "onnx")])
+def test_auto_without_tuning_is_what_the_processor_suggests(
+    fast: bool, chosen: str, flat_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tertium.engines.plan.fast_integers", lambda: fast)
+    model = light(flat_bert, engine="auto")
+    assert model.engine is not None and model.engine.name == chosen
+
+
+def test_auto_is_float_where_8_bit_is_refused(
+    flat_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(graph: PartGraph, engine: EngineName, **options: object) -> Export:
+        if engine is EngineName.ONNX_INT8:
+            raise TertiumError("too far from torch")
+        return ensure(graph, engine, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("tertium.engines.plan.fast_integers", lambda: True)
+    monkeypatch.setattr("tertium.engines.plan.ensure", refuse)
+    model = light(flat_bert, engine="auto")
+    assert model.engine is not None and model.engine.name == "onnx"
+
+
+def test_beside_a_long_job_auto_is_measured(flat: Encoder, flat_bert: Path) -> None:
+    (graph,) = graphs_of(light(flat_bert))
+    with settling(str(flat_bert), {}, rows=LONG - 1):
+        pass
+    assert remembered(graph.fingerprint) is None  # not worth it
+    main(str(flat_bert), {})  # what the child process runs
+    found = remembered(graph.fingerprint)
+    assert found is not None and found.engine in ("onnx", "onnx-int8")
+    main(str(flat_bert), {})
+    assert remembered(graph.fingerprint) == found  # once
+
+
+def test_what_is_measured_ends_with_the_job(flat_bert: Path, own_cache: Path) -> None:
+    with settling(str(flat_bert), {}, rows=LONG):
+        pass  # the child is ended, whatever it was doing
+    assert not (own_cache / "tuning.json").exists()
 
 
 def test_auto_takes_what_was_remembered(flat: Encoder, flat_bert: Path) -> None:
@@ -111,7 +147,7 @@ def test_auto_falls_back_to_torch_where_the_engine_does_not_start(
 def test_auto_leaves_a_static_model_as_it_is(flat: Encoder, tmp_path: Path) -> None:
     distil_static(flat, dimensions=8).save(tmp_path / "static")
     model = tertium.load(tmp_path / "static", engine="auto")
-    assert isinstance(model, StaticEncoder)
+    assert model.kind is Kind.STATIC
 
 
 def test_damaged_memories_are_none(flat: Encoder, own_cache: Path) -> None:

@@ -11,7 +11,8 @@ from tertium.engines.static import (
     principal_components,
 )
 from tertium.errors import TertiumError
-from tertium.models import Encoder, StaticEncoder
+from tertium.models import Encoder
+from tertium.types import Kind
 from tests.engines.models import write
 
 
@@ -20,7 +21,7 @@ from tests.engines.models import write
 def test_tokens_are_encoded_alone(name: str, pooling: str, request: pytest.FixtureRequest) -> None:
     encoder = tertium.load(request.getfixturevalue(name), pooling=pooling, engine="torch")
     assert isinstance(encoder, Encoder)
-    static = distil_static(encoder, dimensions=99)
+    static = distil_static(encoder, dimensions=99, whitening=0)
     assert static.dimension == encoder.dimension  # no more than there are
     words = ["cat", "dog", "sleeps", "barks", "the", "."]
     vocabulary = encoder.tokenizer.get_vocab()
@@ -43,6 +44,17 @@ def test_principal_components() -> None:
     np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-9)
     singular = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)
     np.testing.assert_allclose(np.linalg.norm(found, axis=0), singular[:2])
+    white = principal_components(rows, 2, whitening=1)
+    np.testing.assert_allclose(white.std(axis=0), 1)
+    np.testing.assert_allclose(np.corrcoef(white[:, 0], found[:, 0])[0, 1], 1)
+
+
+def test_tokens_keep_the_lengths_that_normalisation_takes(tiny_bert: Path) -> None:
+    plain = tertium.load(tiny_bert, engine="torch").with_pooling("mean", normalize=False)  # type: ignore[union-attr]
+    normalized = plain.with_pooling("mean", normalize=True)
+    one, other = (distil_static(encoder) for encoder in (plain, normalized))
+    expected = one.encode(["cat dog"], normalize=True)
+    np.testing.assert_allclose(other.encode(["cat dog"]), expected, atol=1e-6)
 
 
 def test_frequent_tokens_count_for_less() -> None:
@@ -52,7 +64,7 @@ def test_frequent_tokens_count_for_less() -> None:
 
 def test_loaded_by_its_engine(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = tertium.load(tiny_bert, engine="static")
-    assert isinstance(first, StaticEncoder) and first.name == str(tiny_bert)
+    assert first.kind is Kind.STATIC and first.name == str(tiny_bert)
 
     def never(*args: object, **options: object) -> None:
         raise AssertionError("it was distilled before")

@@ -10,6 +10,7 @@ import pytest
 from tertium.errors import MissingExtraError, TertiumError
 from tertium.evaluation import run
 from tertium.evaluation.mteb import LOCAL_TASKS, MtebEncoder, run_mteb
+from tertium.recipes.suites import evaluate, mteb_suites
 from tertium.records.manifest import TrainingData
 from tests.conftest import ROOT
 from tests.evaluation.conftest import Folder, Placed, by_angle
@@ -107,3 +108,100 @@ def test_the_snippet_gives_the_published_score(
     out = capsys.readouterr().out
     assert float(out.split()[0]) == pytest.approx(78.99, abs=0.03)
     assert "1,186 pairs, raw text" in out
+
+
+def _stand_in(task: str, monkeypatch: pytest.MonkeyPatch, dataset: Any) -> None:
+    """MTEB's task with a few rows of ours in place of what it would download."""
+    import mteb
+
+    def load_data(self: Any, **options: Any) -> None:
+        self.dataset = dataset
+        self.data_loaded = True
+
+    monkeypatch.setattr(type(mteb.get_task(task)), "load_data", load_data)
+
+
+def _rows(**columns: list[Any]) -> Any:
+    from datasets import Dataset, DatasetDict
+
+    return DatasetDict({name: Dataset.from_dict(columns) for name in ("train", "test")})
+
+
+def _search(documents: list[str], queries: dict[str, str], relevant: dict[str, str]) -> Any:
+    from datasets import Dataset
+
+    names = [f"d{at}" for at in range(len(documents))]
+    titles = [""] * len(documents)
+    return {
+        "default": {
+            "test": {
+                "corpus": Dataset.from_dict({"id": names, "title": titles, "text": documents}),
+                "queries": Dataset.from_dict({"id": [*queries], "text": [*queries.values()]}),
+                "relevant_docs": {query: {found: 1} for query, found in relevant.items()},
+                "top_ranked": dict.fromkeys(queries, names),
+            }
+        }
+    }
+
+
+class TestEveryKindOfTask:
+    """Stand-ins whose right answers are known: texts that name angles, see ``by_angle``."""
+
+    def test_classification(self, monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
+        texts = [f"A {angle}" for angle in (*range(0, 20), *range(70, 90))]
+        labels = [0] * 20 + [1] * 20
+        _stand_in("Banking77Classification.v2", monkeypatch, _rows(text=texts, label=labels))
+        found = _suite("mteb:Banking77Classification.v2", folder)
+        assert found.headline == "accuracy" and found.average == {"average": pytest.approx(100)}
+
+    @pytest.mark.filterwarnings("ignore:To copy construct")  # MTEB's own
+    def test_bitext_mining(self, monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
+        pairs = _rows(sentence1=["A 0", "A 30", "A 80"], sentence2=["b 1", "b 33", "b 79"])
+        _stand_in("PhincBitextMining", monkeypatch, {"eng-eng_hin": pairs})
+        found = run_mteb(Placed(by_angle), ["PhincBitextMining"], folder=folder.path)
+        assert found["PhincBitextMining"]["main_score"] == pytest.approx(100)
+        assert found["PhincBitextMining"]["metric"] == "f1"
+
+    def test_retrieval_keeps_all_metrics(
+        self, monkeypatch: pytest.MonkeyPatch, folder: Folder
+    ) -> None:
+        found = _search(
+            ["b 2", "b 40", "b 80"], {"q0": "A 0", "q1": "A 35"}, {"q0": "d0", "q1": "d0"}
+        )
+        _stand_in("NFCorpus", monkeypatch, found)
+        (task,) = _suite("mteb:NFCorpus", folder).tasks
+        metrics = task.values["metrics"]["test"]["default"]
+        for cut in (1, 5, 10):
+            for name in ("map", "ndcg", "mrr", "precision", "recall"):
+                assert f"{name}_at_{cut}" in metrics
+        # the first query finds its text first, the second one second
+        assert metrics["recall_at_1"] == pytest.approx(0.5)
+        assert metrics["mrr_at_10"] == pytest.approx(0.75)
+
+    def test_reranking(self, monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
+        found = _search(["b 2", "b 40"], {"q0": "A 0", "q1": "A 39"}, {"q0": "d0", "q1": "d1"})
+        _stand_in("AskUbuntuDupQuestions", monkeypatch, found)
+        suite = _suite("mteb:AskUbuntuDupQuestions", folder)
+        assert suite.average == {"average": pytest.approx(100)}
+
+
+def _suite(name: str, folder: Folder) -> Any:
+    report = evaluate(Placed(by_angle), [name], data=folder.path)
+    assert list(report.to_json()["results"]) == [name]
+    return report[name]
+
+
+def test_own_and_mteb_tasks_share_a_report(folder: Folder) -> None:
+    folder.all_sts(IN_SICK)
+    report = evaluate(Placed(by_angle), ["sts", "mteb:STS16"], data=folder.path, resamples=0)
+    assert [suite.suite for suite in report.suites] == ["sts", "mteb:STS16"]
+    assert "mteb:STS16" in str(report) and "mteb:STS16" in report.to_markdown()
+
+
+def test_the_papers_lists_name_tasks_that_mteb_has() -> None:
+    import mteb
+
+    for suite in mteb_suites().values():
+        kinds = {mteb.get_task(task).metadata.type for task in suite.tasks}
+        assert len(kinds) == 1
+    assert [len(suite.tasks) for suite in mteb_suites().values()] == [3, 45, 14, 15]

@@ -127,3 +127,11 @@ def test_a_suite_is_looked_up_by_name(report: Report) -> None:
     assert report["transfer"].suite == "transfer"
     with pytest.raises(KeyError, match="no suite 'stss' in this report, which has sts"):
         report["stss"]
+
+
+def test_a_latex_table_escapes_what_latex_would_run() -> None:
+    from tertium.evaluation.report import latex_table
+
+    found = latex_table(["a_b", "50 %"], [[r"\input{x}", "1 ± 2"]], caption="A & B")
+    assert r"a\_b & 50 \% \\" in found and r"\textbackslash{}input\{x\} & 1 $\pm$ 2 \\" in found
+    assert found.startswith("\\begin{table}") and r"\caption{A \& B}" in found

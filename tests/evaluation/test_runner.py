@@ -80,3 +80,12 @@ def test_a_vector_that_is_not_finite_is_named(folder: Folder) -> None:
     model = Placed(lambda text: (np.inf if text == "b 24" else 1, 0))
     with pytest.raises(TertiumError, match="placed gives a vector that is not finite for 'b 24'"):
         run(model, {"sts": ["STS12"]}, folder=folder.path)
+
+
+def test_bfloat16_is_for_encoders_that_torch_runs(folder: Folder) -> None:
+    folder.all_sts(IN_SICK)
+    options: dict[str, Any] = {"folder": folder.path, "resamples": 0}
+    with pytest.raises(TertiumError, match="not made of encoders"):
+        run(HashEncoder(), {"sts": ["STS-B"]}, precision="bf16", **options)
+    with pytest.raises(TertiumError, match="No precision 'bf8'"):
+        run(HashEncoder(), {"sts": ["STS-B"]}, precision="bf8", **options)  # type: ignore[arg-type]

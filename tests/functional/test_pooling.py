@@ -29,10 +29,10 @@ def naive_pool(states: list[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
     }
     rows = []
     for i in range(len(mask)):
-        if pooling not in mixes:
-            rows.append(states[-1][i, 0])
-            continue
         real = [t for t in range(mask.shape[1]) if mask[i, t]]
+        if pooling not in mixes:
+            rows.append(states[-1][i, real[-1] if pooling is Pooling.LAST else 0])
+            continue
         vectors = [states[layer][i, t] for layer in mixes[pooling] for t in real]
         rows.append(sum(vectors, start=torch.zeros_like(vectors[0])) / len(vectors))
     return torch.stack(rows)

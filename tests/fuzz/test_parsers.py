@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tertium.corpus import Index
+from tertium.corpus.convert import convert_if_old
 from tertium.corpus.inputs import table
-from tertium.corpus.manifest import MANIFEST, read_index_manifest
+from tertium.corpus.store import DATABASE, read_index_manifest
 from tertium.data.check import check_file
 from tertium.data.csts import PUBLISHED, _read_archive
 from tertium.data.readers import KINDS, detect_kind, iter_texts
@@ -245,7 +247,7 @@ DONE = {"shard": 0, "rows": 1, "size": 1, "sha256": "0", "counts": {"cut": 0}}
 
 def read_records_of_folders(folder: Path, content: bytes) -> None:
     """Everything that reads a small file which describes a folder."""
-    for name in (FILE_NAME, MANIFEST, JOB, JOURNAL, RECORD):
+    for name in (FILE_NAME, "manifest.json", JOB, JOURNAL, RECORD):
         (folder / name).write_bytes(content)
 
     def members() -> None:
@@ -254,7 +256,7 @@ def read_records_of_folders(folder: Path, content: bytes) -> None:
             read_members(folder, manifest)
 
     refused_or_read(members)
-    refused_or_read(lambda: read_index_manifest(folder))
+    refused_or_read(lambda: convert_if_old(folder))
     refused_or_read(lambda: read_job(folder))
     refused_or_read(lambda: finished_job(folder))
     finished_shards(folder)
@@ -278,7 +280,7 @@ def test_manifests(valid: dict[str, Any], effort: settings, tmp_path: Path) -> N
 def test_kept_manifests(file: Path, tmp_path: Path) -> None:
     read_records_of_folders(tmp_path, file.read_bytes())
     with pytest.raises(TertiumError):
-        read_index_manifest(tmp_path)
+        convert_if_old(tmp_path)
 
 
 # an index
@@ -294,18 +296,25 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def search(folder: Path) -> None:
     opened = Index.open(folder, HashEncoder())
     opened.search("text 1", k=3)
-    for position in range(len(opened)):
-        opened._snapshot.entry(position)
+    opened.search("text 1", k=3, where="id != '2'", hybrid=True)
+    for _ in opened:
+        pass
+
+
+def write_manifest(folder: Path, content: str | bytes) -> None:
+    with contextlib.closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.execute("UPDATE manifest SET json = ?", (content,))
+        connection.commit()
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_manifests_of_an_index(effort: settings, index: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(index, tmp_path / "index")
-    valid = json.loads((folder / MANIFEST).read_text())
+    valid = read_index_manifest(folder).model_dump_json(by_alias=True)
 
-    @given(with_values(valid) | mutated((index / MANIFEST).read_bytes()))
+    @given(with_values(json.loads(valid)) | mutated(valid.encode()))
     def any_manifest(content: bytes) -> None:
-        (folder / MANIFEST).write_bytes(content)
+        write_manifest(folder, content)
         refused_or_read(lambda: search(folder))
 
     fuzz(effort, any_manifest)
@@ -313,20 +322,19 @@ def test_manifests_of_an_index(effort: settings, index: Path, tmp_path: Path) ->
 
 def test_an_index_without_segments(index: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(index, tmp_path / "index")
-    manifest = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**manifest, "segments": []}))
-    with pytest.raises(TertiumError, match="names no segments"):
+    manifest = read_index_manifest(folder).model_copy(update={"segments": ()})
+    write_manifest(folder, manifest.model_dump_json(by_alias=True))
+    with pytest.raises(TertiumError, match="do not hold what its manifest says"):
         search(folder)
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-@pytest.mark.parametrize("name", ["texts.jsonl", "offsets.npy", "ids.npy", "vectors.npy"])
-def test_files_of_an_index(name: str, effort: settings, index: Path, tmp_path: Path) -> None:
+def test_vectors_of_an_index(effort: settings, index: Path, tmp_path: Path) -> None:
     """Also where the manifest agrees with the size of the damaged file."""
     folder = shutil.copytree(index, tmp_path / "index")
-    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest = json.loads(read_index_manifest(folder).model_dump_json(by_alias=True))
     (segment,) = manifest["segments"]
-    path = folder / segment["name"] / name
+    path = folder / segment["name"]
     whole = path.read_bytes()
     zipped = io.BytesIO()
     np.savez(zipped, a=np.arange(3))
@@ -336,8 +344,24 @@ def test_files_of_an_index(name: str, effort: settings, index: Path, tmp_path: P
     def damaged(content: bytes) -> None:
         path.unlink()  # what is still mapped must not shrink
         path.write_bytes(content)
-        segment["files"][name]["bytes"] = len(content)
-        (folder / MANIFEST).write_text(json.dumps(manifest))
+        segment["file"]["bytes"] = len(content)
+        write_manifest(folder, json.dumps(manifest))
+        refused_or_read(lambda: search(folder))
+
+    fuzz(effort, damaged)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_the_database_of_an_index(effort: settings, index: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(index, tmp_path / "index")
+    path = folder / DATABASE
+    whole = path.read_bytes()
+
+    @given(mutated(whole) | st.binary(max_size=100))
+    def damaged(content: bytes) -> None:
+        for each in folder.glob(f"{DATABASE}*"):
+            each.unlink(missing_ok=True)  # closing removes some as well
+        path.write_bytes(content)
         refused_or_read(lambda: search(folder))
 
     fuzz(effort, damaged)

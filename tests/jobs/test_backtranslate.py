@@ -1,15 +1,21 @@
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
+from tertium.data.readers import iter_rows
+from tertium.data.rows import PositivePair
 from tertium.errors import TertiumError
 from tertium.jobs import backtranslate as module
-from tertium.jobs.backtranslate import round_trip
+from tertium.jobs.backtranslate import RoundTrip, keep_similar, round_trip
+from tertium.models import translator
 from tertium.models.tokens import TruncationWarning
 from tertium.models.translator import Translator
+from tests.evaluation.conftest import Placed, by_angle
 from tests.forking import fork_command
 from tests.training.toys import StoppedError, toy_texts
 from tests.translators import tiny_marian, tiny_nllb
@@ -204,3 +210,81 @@ def test_a_killed_command_goes_on(models: Path, tmp_path: Path) -> None:
         assert again.wait() == 0, errors.read_text()
     one, two = (tmp_path / folder / "de.txt" for folder in ("killed", "whole"))
     assert one.read_bytes() == two.read_bytes()
+
+
+class TestKeepSimilar:
+    def test_far_ones_are_listed_apart(self, tmp_path: Path) -> None:
+        texts, back = tmp_path / "texts.txt", tmp_path / "pt.txt"
+        texts.write_text("A 0\n\nA 10\nA 20\nA 30\n")
+        back.write_text("b 5\n\nA 10\nb 90\nb 75\n")
+        trip = RoundTrip("pt", back, 5, 1)
+        kept = keep_similar(texts, trip, Placed(by_angle), above=0.8, progress=False)
+        assert (kept.kept, kept.unchanged, kept.below, kept.blank) == (2, 1, 2, 1)
+        assert kept.pairs.read_text() == "anchor\tpositive\nA 0\tb 5\nA 10\tA 10\n"
+        header, *rows = kept.dropped.read_text().splitlines()
+        assert header == "similarity\tanchor\tpositive"
+        assert rows == ["0.3420\tA 20\tb 90", "0.7071\tA 30\tb 75"]
+        cosines = np.cos(np.deg2rad([5, 0, 70, 45]))
+        assert kept.mean == pytest.approx(cosines.mean())
+
+    def test_what_was_kept_is_a_file_of_positive_pairs(self, tmp_path: Path) -> None:
+        texts, back = tmp_path / "texts.txt", tmp_path / "pt.txt"
+        texts.write_text("A 0\nA 50\n")
+        back.write_text("b 5\nb 55\n")
+        kept = keep_similar(texts, RoundTrip("pt", back, 2, 0), Placed(by_angle), above=0.8)
+        rows = [*iter_rows(kept.pairs, PositivePair)]
+        assert [(row.anchor, row.positive) for row in rows] == [("A 0", "b 5"), ("A 50", "b 55")]
+
+    def test_a_threshold_is_a_cosine(self, tmp_path: Path) -> None:
+        trip = RoundTrip("pt", tmp_path / "pt.txt", 1, 0)
+        with pytest.raises(TertiumError, match="between -1 and 1"):
+            keep_similar(tmp_path / "texts.txt", trip, Placed(by_angle), above=1.2)
+
+
+class TestProgram:
+    def test_a_program_translates_line_by_line(self, texts: Path, tmp_path: Path) -> None:
+        program = f"{sys.executable} -c 'import sys; print(sys.stdin.read().upper(), end=\"\")'"
+        trip = round_trip(texts, tmp_path / "out", "pt", program=program)
+        assert lines(trip.file) == [line.upper() for line in LINES]
+        record = json.loads((tmp_path / "out" / "pt.json").read_text())
+        assert record["engine"] == "program" and record["to"] == program
+        with pytest.raises(TertiumError, match="made with another"):
+            round_trip(texts, tmp_path / "out", "pt", program="cat")
+
+    @pytest.mark.parametrize(
+        ("program", "said"),
+        [
+            ("no-such-program", "does not start"),
+            ("false", "failed: it says nothing"),
+            ("head -1", "read 4 lines and wrote 1"),
+        ],
+    )
+    def test_mistakes(self, texts: Path, tmp_path: Path, program: str, said: str) -> None:
+        with pytest.raises(TertiumError, match=said):
+            round_trip(texts, tmp_path / "out", "pt", program=program)
+
+    def test_it_is_the_only_translator(self, texts: Path, tmp_path: Path) -> None:
+        with pytest.raises(TertiumError, match="leave out --to, --from and --translator"):
+            round_trip(texts, tmp_path / "out", "pt", program="cat", to="x")
+        with pytest.raises(TertiumError, match="ctranslate2"):
+            round_trip(texts, tmp_path / "out", "de", engine="ctranslat")
+
+
+@pytest.mark.filterwarnings("ignore::tertium.models.tokens.TruncationWarning")
+def test_ctranslate2_runs_the_same_model(
+    models: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "cache"))
+    trip = round_trip(texts, tmp_path / "out", "de", **options(models), engine="ctranslate2")
+    assert len(lines(trip.file)) == len(LINES) and all(lines(trip.file))
+    converted = [*(tmp_path / "cache" / "ctranslate2").iterdir()]
+    assert len(converted) == 2 and all((folder / "model.bin").exists() for folder in converted)
+
+
+def test_without_ctranslate2_it_says_how_to_install_it(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator, "find_spec", lambda name: None)
+    with pytest.raises(TertiumError, match="pip install ctranslate2"):
+        translator.CTranslate2Translator.load(models / "en-de")

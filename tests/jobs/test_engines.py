@@ -16,8 +16,7 @@ from tertium.engines.tuning import Trial, remember
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.jobs import encode_file, read_vectors
 from tertium.jobs.request import Finished
-from tertium.models import StaticEncoder
-from tertium.types import EngineName
+from tertium.types import EngineName, Kind
 from tests.fakes import tiny_model
 from tests.jobs.conftest import TEXTS
 from tests.jobs.stubs import FAST, contents
@@ -117,12 +116,12 @@ def test_auto_is_settled_once(texts: Path, flat: Path, tmp_path: Path) -> None:
     assert (noted["engine"], noted["export"]) == ("torch", None)
 
 
-def test_auto_without_tuning_is_onnx_and_says_so(
+def test_auto_without_tuning_is_onnx_where_integers_are_slow(
     texts: Path, flat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "cache"))
-    with pytest.warns(TertiumWarning, match="Nothing is known about the fastest engine"):
-        encoded(texts, tmp_path / "out", flat, "auto")
+    monkeypatch.setattr("tertium.engines.plan.fast_integers", lambda: False)
+    encoded(texts, tmp_path / "out", flat, "auto")
     assert [entry["engine"] for entry in engines(tmp_path / "out")] == ["onnx"]
     expected = tertium.load(flat, device="cpu").encode(TEXTS)
     np.testing.assert_allclose(read_vectors(tmp_path / "out"), expected, atol=1e-6)
@@ -148,7 +147,7 @@ def test_a_static_copy(flat: Path) -> None:
     model = tertium.load(flat)
     (chosen,) = plan(model, EngineName.STATIC, folder=flat)
     static = apply(model, [chosen], folder=flat, threads=1)
-    assert isinstance(static, StaticEncoder)
+    assert static.kind is Kind.STATIC
     with pytest.raises(TertiumError, match="is not the one that the job was begun with"):
         apply(model, [chosen.model_copy(update={"export": "0"})], folder=flat, threads=1)
     for engine in (EngineName.STATIC, EngineName.AUTO):  # what is static stays as it is

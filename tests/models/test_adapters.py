@@ -55,8 +55,11 @@ def test_low_rank_is_the_best_approximation() -> None:
     errors = []
     for rank in (1, 3, 8):
         adapter = extract_adapter(base, tuned.state_dict(), rank=rank)
-        assert adapter["weight.up"].shape == (8, rank)
-        assert adapter["weight.down"].shape == (rank, 12)
+        if rank < 8:
+            assert adapter["weight.up"].shape == (8, rank)
+            assert adapter["weight.down"].shape == (rank, 12)
+        else:  # two factors would be larger than the matrix
+            assert adapter["weight.delta"].shape == (8, 12)
         rebuilt = deepcopy(base)
         apply_adapter(rebuilt, adapter)
         error = (rebuilt.weight - tuned.weight).norm().item()

@@ -279,7 +279,7 @@ def test_without_it_the_name_gives_the_command(remote: Remote) -> None:
 
 
 def test_an_adapter_without_its_base_gives_the_command(remote: Remote, tmp_path: Path) -> None:
-    shipped = NAMES["sts"].folder()
+    shipped = NAMES["sts-fast"].folder()
     for file in shipped.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     manifest = tmp_path / "tertium.json"

@@ -8,9 +8,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 from torch import Tensor, nn
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer, LlamaConfig
 
 from tertium import models
+from tertium.errors import TertiumWarning
 from tertium.functional import pool
 from tertium.models import Encoder
 from tertium.models.pooling import infer_pooling
@@ -120,3 +121,21 @@ def test_a_pooling_that_is_none_of_ours_is_not_guessed(bert: Encoder) -> None:
     modules[1].pooling_mode = "max"
     assert infer_pooling(modules) is None
     assert infer_pooling([modules[0], nn.Identity()]) is None
+
+
+def test_a_decoder_is_pooled_at_its_last_token(tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path / "decoder", "roberta")  # for its tokenizer
+    size = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 64, "pad_token_id": 1}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4}
+    torch.manual_seed(0)
+    AutoModel.from_config(LlamaConfig(**size, **heads)).save_pretrained(folder)
+    encoder = models.load(folder, pooling="last").encoder
+    together = encoder.encode(TEXTS)
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    np.testing.assert_allclose(together, pool(*hidden_states(folder), Pooling.LAST), atol=1e-5)
+
+
+def test_code_that_comes_with_a_model_is_run_aloud(bert: Encoder) -> None:
+    with pytest.warns(TertiumWarning, match="is run on this machine with your rights"):
+        models.load(str(bert.source), trust_remote_code=True)

@@ -15,8 +15,9 @@ from sentence_transformers import SentenceTransformer
 
 import tertium
 from tertium.data.samples import sample_pairs
+from tertium.errors import ModelNotFoundError
 from tertium.evaluation import spearman
-from tertium.models import NAMES, PairScorer, TripleScorer
+from tertium.models import NAMES, CarefulScorer, PairScorer, TripleScorer
 from tertium.recipes.files import read_recipe
 from tertium.records.manifest import read_manifest
 from tertium.types import Kind, Pooling
@@ -55,8 +56,15 @@ def load_offline(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def sts() -> PairScorer:
-    loaded = load_offline("sts")
+    loaded = load_offline("sts-fast")
     assert isinstance(loaded, PairScorer)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def careful() -> CarefulScorer:
+    loaded = load_offline("sts")
+    assert isinstance(loaded, CarefulScorer)
     return loaded
 
 
@@ -80,8 +88,8 @@ class TestEveryModel:
 
     def test_it_is_small_and_holds_no_pickle(self, folder: Path) -> None:
         found = [path for path in folder.rglob("*") if path.is_file()]
-        assert {path.suffix for path in found} == {".safetensors", ".json", ".md"}
-        assert sum(path.stat().st_size for path in found) <= 8_000_000
+        assert {path.suffix for path in found} <= {".safetensors", ".json", ".md"}
+        assert sum(path.stat().st_size for path in found) <= 16_000_000
         for path in folder.rglob("*.safetensors"):
             for name, tensor in load_file(path).items():
                 assert np.isfinite(tensor).all(), name
@@ -102,13 +110,51 @@ def test_every_adapter_that_is_named_is_there() -> None:
     assert {folder.name for folder in SHIPPED} == set(NAMES) - {"default", "base"}
 
 
+BASE_TIER = ("sts-base", "sts-base-careful", "conditional-base")
+
+
+@pytest.mark.parametrize("name", BASE_TIER)
+def test_without_its_base_a_model_says_how_to_fetch_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path))
+    for engine in ("auto", "torch"):
+        with pytest.raises(ModelNotFoundError, match=r"once with: tertium models fetch base$"):
+            tertium.load(name, engine=engine)
+
+
+@pytest.mark.parametrize("name", BASE_TIER)
+def test_the_base_tier_answers(name: str) -> None:
+    try:
+        NAMES["base"].folder()
+    except ModelNotFoundError as error:
+        pytest.skip(str(error))
+    model = load_offline(name)
+    if model.takes_conditions:
+        number, action = model.score(
+            [(*BEACH, "the number of animals"), (*BEACH, "the action of the animals")]
+        )
+        assert number > action + 1
+    else:
+        assert all(above > below + 0.3 for above, below in pairwise(model.score(LADDER)))
+        assert model.dimension == 768
+
+
+def test_turbo_is_half_of_the_embedded_model() -> None:
+    turbo = load_offline("turbo")
+    assert (turbo.kind, turbo.dimension) == (Kind.ENCODER, 384)
+    assert turbo.backbone_config["num_hidden_layers"] == 3
+    cosines = turbo.score(SAMPLES)
+    assert np.corrcoef(cosines, tertium.load("sts").cosine(SAMPLES))[0, 1] > 0.95
+
+
 # sts
 
 
 def test_sts_is_a_scorer_from_0_to_5(sts: PairScorer) -> None:
-    assert (sts.name, sts.scale, sts.dimension) == ("sts", (0.0, 5.0), 384)
+    assert (sts.name, sts.scale, sts.dimension) == ("sts-fast", (0.0, 5.0), 384)
     assert sts.pooling is Pooling.MEAN
-    assert NAMES["sts"].kind is Kind.PAIR
+    assert NAMES["sts-fast"].kind is Kind.PAIR
     assert [(data.name, data.split, data.use) for data in sts.training_data] == [
         ("STS-B", "train", "training"),
         ("STS-B", "dev", "selection"),
@@ -164,6 +210,42 @@ def test_saved_it_is_an_ordinary_model(sts: PairScorer, tmp_path: Path) -> None:
     np.testing.assert_allclose(again.score(SAMPLES), sts.score(SAMPLES), atol=1e-5)
 
 
+# sts, with its judge
+
+DENIED = [
+    ("The patient is allergic to penicillin.", "The patient is not allergic to penicillin."),
+    ("He is asleep.", "He is awake."),
+    ("The shop is open.", "The shop isn't open."),
+]
+AGREEING = [("He is asleep.", "He is not awake."), ("The door is open.", "The door isn't closed.")]
+
+
+def test_a_denied_text_is_not_the_same(careful: CarefulScorer, sts: PairScorer) -> None:
+    assert (careful.name, careful.scale) == ("sts", (0.0, 5.0))
+    assert careful.score(DENIED)[0] <= 3
+    assert (careful.score(DENIED) < 0.8 * sts.score(DENIED)).all()
+    assert (careful.contradiction(AGREEING) < 0.9).all()
+    np.testing.assert_allclose(careful.score(AGREEING), sts.score(AGREEING), atol=1e-4)
+
+
+def test_where_words_give_no_reason_it_is_the_fast_one(
+    careful: CarefulScorer, sts: PairScorer
+) -> None:
+    kept = [pair for pair in SAMPLES if not careful.caution.asks(pair)]
+    assert len(kept) > len(SAMPLES) / 2
+    np.testing.assert_allclose(careful.score(kept), sts.score(kept), atol=1e-5)
+    turned = [(second, first) for first, second in DENIED]
+    np.testing.assert_allclose(careful.score(turned), careful.score(DENIED), atol=1e-4)
+
+
+def test_its_size_and_halves_are_kept() -> None:
+    parts = [NAMES[name].folder() for name in ("sts", "sts-fast", "judge")]
+    files = [path for part in parts for path in part.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 16_000_000
+    judge = load_offline("judge")
+    assert (judge.kind, judge.scale, judge.takes_conditions) == (Kind.CROSS, (0.0, 1.0), False)
+
+
 # conditional
 
 BEACH = ("Two dogs run on a sunny beach.", "Two cats sleep on a beach at night.")
@@ -172,7 +254,7 @@ VANS = ("A red van stands at the school.", "Three red bicycles lean against a sh
 
 def test_conditional_grades_from_1_to_5(conditional: TripleScorer) -> None:
     assert (conditional.name, conditional.scale) == ("conditional", (1.0, 5.0))
-    assert ("C-STS", "train", "training") in [
+    assert ("C-STS-revised", "train", "training") in [
         (data.name, data.split, data.use) for data in conditional.training_data
     ]
     assert "validation" not in {data.split for data in conditional.training_data}

@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tertium.models.tokens import lean_batches, token_budget_batches
+from tertium.models.tokens import lean_batches, run_batches, token_budget_batches
 
 LENGTHS = st.lists(st.integers(0, 600), max_size=60).map(lambda xs: np.array(xs, int))
 BUDGETS = st.integers(1, 2000)
@@ -87,3 +88,33 @@ def cost(batches: Sequence[np.ndarray], lengths: np.ndarray, budget: int) -> flo
 def test_a_budget_below_one_is_refused(cut: Cut, budget: int) -> None:
     with pytest.raises(ValueError, match=str(budget)):
         cut(np.array([1]), budget=budget)
+
+
+def test_a_few_texts_are_cut_for_all_workers() -> None:
+    lengths = np.full(32, 20)
+    assert [len(batch) for batch in lean_batches(lengths, budget=1024)] == [32]
+    shared = lean_batches(lengths, budget=1024, workers=2)
+    assert [len(batch) for batch in shared] == [16, 16]
+    assert len(lean_batches(np.full(4, 20), budget=1024, workers=2)) == 1  # too little to share
+
+
+def test_batches_run_at_once_and_come_in_order() -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def run(batch: int) -> int:
+        both.wait()  # passes only if two are there
+        return -batch
+
+    assert list(run_batches(run, [1, 2, 3, 4], workers=2)) == [(1, -1), (2, -2), (3, -3), (4, -4)]
+
+
+def test_an_error_ends_what_has_not_begun() -> None:
+    begun = []
+
+    def run(batch: int) -> None:
+        begun.append(batch)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(run_batches(run, range(1000), workers=2))
+    assert len(begun) < 1000

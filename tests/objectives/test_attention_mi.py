@@ -305,3 +305,16 @@ def test_fewer_anchors_are_compared_with_their_own_rows(moved: bool) -> None:
     whole = ViewPair(encoded(first[:, ::2], mask[::2]), encoded(second, mask), sources=sources)
     alone = views(first[:, ::2], second[:, ::2], mask[::2])
     assert_close(values(whole, samples=EVERY), values(alone, samples=EVERY))
+
+
+def test_layers_are_the_upper_ones_or_those_named() -> None:
+    assert AttentionMI().attention_layers(12) == range(7, 11)
+    assert AttentionMI(layers="8:12").attention_layers(12) == range(8, 12)
+    with pytest.raises(TertiumError, match="layers 8:12, and the model has 6"):
+        AttentionMI(layers="8:12").attention_layers(6)
+
+
+@pytest.mark.parametrize("layers", ["8", "12:8", "3:3", "a:b", "-1:2"])
+def test_layers_that_are_no_range_are_refused(layers: str) -> None:
+    with pytest.raises(TertiumError, match="written as 7:11"):
+        AttentionMI(layers=layers)

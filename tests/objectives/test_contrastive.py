@@ -136,7 +136,9 @@ def test_tension_cuts_the_batch_into_groups(negatives: int) -> None:
 
 def test_only_those_that_need_other_sentences_exchange_them() -> None:
     exchanging = {name for name, kind in OBJECTIVES.items() if kind.in_batch}
-    assert exchanging == {"info_nce", "nt_xent", "tower_nce", "icnce"}
+    contrasting = {"info_nce", "multiple_negatives", "nt_xent", "tower_nce", "icnce"}
+    ranking = {"angle", "cosent"}  # every pair is compared with every other
+    assert exchanging == contrasting | ranking
     assert {name for name, kind in OBJECTIVES.items() if kind.two_encoders} == {
         "contrastive_tension"
     }

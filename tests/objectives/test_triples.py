@@ -8,8 +8,9 @@ from torch.testing import assert_close
 
 from tertium.errors import TertiumError
 from tertium.objectives import Consistency, CoSent
+from tertium.objectives.ranking import cosent
 from tertium.objectives.regression import MSE, SmoothK2
-from tertium.objectives.triples import Quadruplet, cosent, ordered_pairs, quadruplet
+from tertium.objectives.triples import Quadruplet, ordered_pairs, quadruplet
 from tertium.types import Encoded, Graded, HeadOutput, ViewPair
 
 LABELS = torch.tensor([1.0, 0.25, 0.5, 0.5, 0.75, 0.0])

@@ -14,10 +14,9 @@ import tertium
 from tertium.data.labels import OrderedLabels
 from tertium.data.tables import DataError
 from tertium.errors import TertiumError
-from tertium.heads import CONDITIONAL_HEADS, CosineHead
-from tertium.models import ConditionalScorer, Encoder, Ensemble, PairScorer
+from tertium.heads import CosineHead
+from tertium.models import ConditionalScorer, CrossScorer, Encoder, Ensemble, PairScorer
 from tertium.models.adapters import extract_adapter
-from tertium.models.conditional import model_shape
 from tertium.objectives import OBJECTIVES
 from tertium.recipes.build import build_encoder, build_module
 from tertium.recipes.files import RecipeError, read_recipe, recipe_names
@@ -28,14 +27,16 @@ from tertium.recipes.train import train
 from tertium.recipes.triples import TripleData, fold_of, load_triples
 from tertium.training.examples import TripleExamples
 from tests.recipes.combinations import once_per_combination
-from tests.recipes.toys import toy_recipe, toy_stage, toy_triples
+from tests.recipes.toys import toy_grader, toy_recipe, toy_stage, toy_triples
 from tests.training.toys import StoppedError, stop_at, stopped
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.* are expected:UserWarning", "ignore:.* less data:UserWarning"
 )
 
-CONDITIONAL = [name for name in recipe_names() if read_recipe(name).stages[-1].head is not None]
+CONDITIONAL = [
+    name for name in recipe_names() if read_recipe(name).stages[-1].data.kind == "conditional"
+]
 TRIPLES = [
     ("a b c", "a b c", "the cat"),
     ("a b", "x y z", "the number of dogs"),
@@ -70,20 +71,26 @@ def material_of(folder: Path, model: Path, **parts: Any) -> TripleData:
 # the recipes that come with tertium
 
 
-def tiny_settings(name: str, tiny: Path | str) -> dict[str, Any]:
+def tiny_settings(name: str, tiny: Path | str, teacher: Path | None = None) -> dict[str, Any]:
     recipe = read_recipe(name)
-    head = recipe.stages[0].head
+    stage = recipe.stages[-1]
+    head = stage.head
     assert head is not None
     place = "stages.csts"
+    before = [f"stages.{earlier.name}.train" for earlier in recipe.stages[:-1]]
     return {
         "encoder.model": str(tiny),
+        **({"encoder.freeze_layers": 1} if recipe.encoder.freeze_layers else {}),
+        **{f"{train}.max_steps": 2 for train in before},
+        **{f"{train}.batch_size": 8 for train in before},
+        **({f"{place}.teacher.models": [str(teacher)]} if stage.teacher else {}),
         "encoder.max_length": 48,
         f"{place}.train.max_steps": 2,
         f"{place}.train.batch_size": 8,
         f"{place}.train.accumulate": 1,
         f"{place}.train.checkpoint_every": 1,
-        **({f"{place}.select.every": 2} if recipe.stages[0].select else {}),
-        **({f"{place}.data.folds.count": 3} if recipe.stages[0].data.folds else {}),
+        **({f"{place}.select.every": 2} if stage.select else {}),
+        **({f"{place}.data.folds.count": 3} if stage.data.folds else {}),
         **({f"{place}.head.length": 48} if head.takes("length") else {}),
     }
 
@@ -100,18 +107,20 @@ def test_every_conditional_recipe_takes_two_steps(
 ) -> None:
     recipe = read_recipe(name)
     tiny = reserve("tiny", tiny_bert if name.endswith("minilm") else tiny_roberta)
+    if recipe.stages[-1].teacher is not None:
+        toy_grader(tmp_path / "teacher", tiny_bert)
     trained = train(
         name,
         tmp_path / "model",
         data=benchmarks_folder,
-        settings=tiny_settings(name, tiny),
+        settings=tiny_settings(name, tiny, tmp_path / "teacher"),
         progress=False,
     )
     entry = next(entry for entry in trained.log["csts"] if "loss" in entry)
     assert np.isfinite(list(entry.values())).all()
-    assert len(entry.keys() & {*OBJECTIVES}) == len(recipe.stages[0].objectives)
+    assert len(entry.keys() & {*OBJECTIVES}) == len(recipe.stages[-1].objectives)
     chosen = any("eval_score" in entry for entry in trained.log["csts"])
-    assert chosen == (recipe.stages[0].select is not None)
+    assert chosen == (recipe.stages[-1].select is not None)
     model = tertium.load(tmp_path / "model", engine="torch")
     assert isinstance(model, ConditionalScorer)
     assert model.scale == (1.0, 5.0)
@@ -292,7 +301,7 @@ def test_a_set_without_conditions_is_refused(
         ({"head": {"kind": "bi", "rank": 0}}, "rank must be at least 1"),
         (
             {"objectives": [{"kind": "info_nce"}]},
-            "texts or triplets, not conditional data",
+            "texts or positive pairs or triplets, not conditional data",
         ),
         (
             {"objectives": [{"kind": "cross_entropy"}]},
@@ -341,10 +350,37 @@ def test_mistakes_in_the_data(
 
 def test_conditional_parts_elsewhere_are_refused(tmp_path: Path, tiny_bert: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
-    for change in ({"head": {"kind": "bi"}}, {"select": {"task": "C-STS", "split": "validation"}}):
+    choice = {"task": "C-STS", "split": "validation"}
+    for change, message in (
+        ({"head": {"kind": "bi"}}, "reads both texts together: take cross"),
+        ({"select": choice}, "for conditional data"),
+        ({"head": {"kind": "cross"}, "select": choice}, "for conditional data"),
+        ({"head": {"kind": "cross"}, "select": {"task": "held-out"}}, r"needs data\.folds"),
+    ):
         path = toy_recipe(tmp_path / "toy.yaml", tiny_bert, {**toy_stage(pairs), **change})
-        with pytest.raises(RecipeError, match="for conditional data"):
+        with pytest.raises(RecipeError, match=message):
             read_recipe(path)
+
+
+def test_a_head_on_graded_pairs_trains_a_cross_encoder(tmp_path: Path, tiny_bert: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    rows = [f"{'a b c'[: n % 5 + 1]}\tx {n}\t{n % 2}" for n in range(24)]
+    pairs.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
+    stage = triple_stage(
+        pairs,
+        data={
+            "kind": "graded",
+            "sources": [{"file": str(pairs)}],
+            "labels": {"low": 0, "high": 1},
+            "folds": {"count": 4, "held_out": 1},
+        },
+        head={"kind": "cross", "regressor": "mean"},
+    )
+    train(toy_recipe(tmp_path / "toy.yaml", tiny_bert, stage), tmp_path / "model", progress=False)
+    model = tertium.load(tmp_path / "model", engine="torch")
+    assert isinstance(model, CrossScorer) and model.scale == (0.0, 1.0)
+    one, other = model.score_items([("a b", "x 3"), ("x 3", "a b")])
+    assert one == pytest.approx(other, abs=1e-6)
 
 
 # runs
@@ -383,13 +419,7 @@ def test_what_is_frozen_stays(
 
 
 def grader(tmp_path: Path, tiny_bert: Path) -> ConditionalScorer:
-    """A conditional model with weights of its own."""
-    encoder = tertium.load(tiny_bert, engine="torch")
-    assert isinstance(encoder, Encoder)
-    head = CONDITIONAL_HEADS["cross"](model_shape(encoder), seed=3)
-    scorer = ConditionalScorer(encoder, head, OrderedLabels(1.0, 5.0, 1.0))
-    scorer.save(tmp_path / "teacher")
-    return scorer
+    return toy_grader(tmp_path / "teacher", tiny_bert)
 
 
 @pytest.mark.integration

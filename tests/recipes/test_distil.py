@@ -270,5 +270,5 @@ def test_a_shallower_student(tiny_bert: Path, texts: Path, tmp_path: Path) -> No
 
 
 def test_an_adapter_needs_all_layers() -> None:
-    with pytest.raises(RecipeError, match="an adapter belongs to a model with all its layers"):
+    with pytest.raises(RecipeError, match="belongs to one with all its layers"):
         read_recipe("sts-regression-minilm", settings={"encoder.layers": 3})

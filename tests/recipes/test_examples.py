@@ -258,7 +258,7 @@ def test_triplets_that_are_none(benchmarks_folder: Path, tiny_bert: Path, tmp_pa
     path = tmp_path / "own.tsv"
     path.write_text("anchor\tpositive\na\tb\nc\td\n")
     recipe = toy_recipe(tmp_path / "toy.yaml", tiny_bert, triplet_stage({"file": str(path)}))
-    with pytest.raises(DataError, match="hard_negative"):
+    with pytest.raises(DataError, match="pairs that mean the same, not of triplets"):
         train(recipe, tmp_path / "model")
     assert not (tmp_path / "model").exists()
     with pytest.raises(TertiumError, match="STS-B holds GradedPair rows, not triplets"):

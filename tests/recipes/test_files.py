@@ -302,14 +302,17 @@ def put(path: str, value: Any) -> Any:
         ),
         (
             put("objectives", [{"kind": "info_nce"}]),
-            "info_nce learns from texts or triplets, not graded pairs",
+            "info_nce learns from texts or positive pairs or triplets, not graded pairs",
         ),
         (
             put("objectives", [{"kind": "smooth_k2"}, {"kind": "attention_mi"}]),
             "attention_mi learns from texts, not graded pairs",
         ),
-        (put("momentum", {}), "momentum fills a queue of negatives: it needs info_nce or nt_xent"),
-        (put("data/subset", "by-seed"), "subset: by-seed is for texts and triplets"),
+        (
+            put("momentum", {}),
+            "it needs info_nce or multiple_negatives or nt_xent",
+        ),
+        (put("data/subset", "by-seed"), "subset: by-seed is for texts, positives and triplets"),
         (put("data/subset", "random"), "Input should be 'fixed' or 'by-seed'"),
         (put("objectives", [{"kind": "l1"}, {"kind": "l1"}]), "two objectives are of the same"),
         (put("objectives/0/head", "cosin"), "Did you mean 'cosine'"),
@@ -329,6 +332,7 @@ def put(path: str, value: Any) -> Any:
         (put("name", "One Stage"), "should match pattern"),
         (put("name", "two"), "two stages share a name"),
         (put("/encoder/adapter_rank", 4), "needs freeze: embeddings"),
+        (put("/encoder/adapter_factor", 0.5), "needs adapter_rank"),
         (put("/stages", []), "at least 1 item"),
         (put("/stages", ["one"]), "stages.0"),
     ],
@@ -395,7 +399,7 @@ CONTRAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "momentum": (
         {"momentum": {"queue": 8}, "objectives": [{"kind": "positives_only"}]},
-        ": momentum fills a queue of negatives: it needs info_nce or nt_xent",
+        ": momentum fills a queue of negatives: it needs info_nce or multiple_negatives or nt_xent",
     ),
     "no-queue": ({"momentum": {"queue": 0}}, "momentum.queue: Input should be greater than or"),
     "no-decay": ({"momentum": {"decay": 1.5}}, "momentum.decay: Input should be less than or"),
@@ -464,6 +468,7 @@ def test_momentum_and_attention_have_defaults(tmp_path: Path) -> None:
     assert momentum is not None
     assert (momentum.queue, momentum.decay, momentum.dropout) == (384, 0.995, 0.3)
     assert found.stages[0].objectives[1].settings() == {
+        "layers": None,
         "samples": 150,
         "pool": "heads",
         "short_slices": "use",
@@ -472,13 +477,12 @@ def test_momentum_and_attention_have_defaults(tmp_path: Path) -> None:
     }
 
 
-def test_adapters_are_for_graded_pairs(tmp_path: Path) -> None:
+def test_an_adapter_that_grades_has_all_layers_of_its_base(tmp_path: Path) -> None:
     def change(content: Any) -> None:
-        content["encoder"] |= {"adapter_rank": 2, "freeze": "embeddings"}
-        content["stages"] = [contrast_stage(Path("t.txt"))]
+        content["encoder"] |= {"adapter_rank": 2, "freeze": "embeddings", "layers": 1}
 
     (line,) = mistakes(tmp_path, change)
-    assert "needs a last stage on graded or conditional pairs" in line
+    assert "leave encoder.layers or encoder.adapter_rank out" in line
 
 
 def test_a_dead_zone_by_default_must_fit_too(tmp_path: Path) -> None:

@@ -184,3 +184,26 @@ def test_a_graded_recipe_in_a_file(pairs: Path, tmp_path: Path) -> None:
     graded = toy_recipe(tmp_path / "graded.yaml", Path("default"), toy_stage(pairs))
     with pytest.raises(TertiumError, match=r"graded\.yaml learns from graded"):
         run_low_shot([graded], tmp_path / "runs", **SETTINGS)
+
+
+def test_settings_of_all_runs_of_a_recipe_and_of_a_size(
+    recipes: list[str], tmp_path: Path, trainings: LowShotTrainings
+) -> None:
+    rate, weight = "stages.0.train.learning_rate", "stages.0.objectives.attention_mi.weight"
+    given = [
+        f"{recipes[1]}@8:{weight}=3",
+        f"{rate}=1e-4",
+        f"{recipes[1]}:{weight}=2",
+        f"@24:{rate}=2e-4",
+    ]
+    run_low_shot(recipes, tmp_path / "runs", **{**SETTINGS, "seeds": 1}, settings=given)
+    found = [settings_of(command) for command in trainings.commands]
+    assert [each.get(weight) for each in found] == [None, None, 3, 2]
+    assert [float(each[rate]) for each in found] == [1e-4, 2e-4, 1e-4, 2e-4]
+    assert all(each["stages.0.train.max_steps"] == 10 for each in found)
+    for wrong, said in (
+        ("other:a=1", "not one of the recipes"),
+        ("@9:a=1", "not one of the sizes"),
+    ):
+        with pytest.raises(TertiumError, match=said):
+            run_low_shot(recipes, tmp_path / "runs", **SETTINGS, settings=[wrong])

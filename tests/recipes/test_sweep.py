@@ -273,3 +273,13 @@ def test_files_that_are_no_sweeps(tmp_path: Path) -> None:
     (tmp_path / "no.yaml").write_text("runs: [")
     with pytest.raises(RecipeError, match="is not YAML"):
         read_sweep(str(tmp_path / "no.yaml"))
+
+
+def test_further_suites_are_further_columns() -> None:
+    run = {"average": 70.0, "leak_free": 69.0, "seconds": 60.0}
+    plain = SweepTable("plain", (1,), {"a": {1: dict(run)}})
+    assert plain.rows()[0] == ["variant", "runs", "STS average", "sd", "leak-free", "sd", "minutes"]
+    more = SweepTable("more", (1,), {"a": {1: {**run, "transfer": 85.5, "uniformity": -2.0}}})
+    header, row = more.rows()
+    found = dict(zip(header, row, strict=True))
+    assert (found["transfer average"], found["uniformity"]) == ("85.50", "-2.00")

@@ -10,6 +10,11 @@ from typing import Any
 
 import yaml
 
+import tertium
+from tertium.data.labels import OrderedLabels
+from tertium.heads import CONDITIONAL_HEADS
+from tertium.models import ConditionalScorer, Encoder
+from tertium.models.conditional import model_shape
 from tertium.recipes.files import parse_settings
 from tests.training.toys import toy_examples, toy_texts
 
@@ -45,6 +50,11 @@ def toy_benchmarks(folder: Path) -> Path:
             stream.write("\n".join(lines) + "\n")
     for split in ("train", "validation", "test"):
         toy_triples(folder / f"csts_{split}.csv")
+    for split in ("train", "validation"):
+        toy_triples(folder / f"csts_{split}_reannotated.csv")
+    denied = [f"toy\t{a} is here\t{a} is not here" for a, _ in texts]
+    negated = "\n".join(["source\tsentence\tnegated", *denied]) + "\n"
+    (folder / "negation_pairs.tsv").write_text(negated, encoding="utf-8")
     return folder
 
 
@@ -59,6 +69,16 @@ def toy_triples(path: Path, *scores: object, pairs: int = 24) -> Path:
         writer = csv.writer(stream, delimiter="\t" if path.suffix == ".tsv" else ",")
         writer.writerows([rows[0], *(given or rows[1:])])
     return path
+
+
+def toy_grader(path: Path, model: Path) -> ConditionalScorer:
+    """A conditional model with weights of its own."""
+    encoder = tertium.load(model, engine="torch")
+    assert isinstance(encoder, Encoder)
+    head = CONDITIONAL_HEADS["cross"](model_shape(encoder), seed=3)
+    scorer = ConditionalScorer(encoder, head, OrderedLabels(1.0, 5.0, 1.0))
+    scorer.save(path)
+    return scorer
 
 
 def toy_pairs(path: Path, *scores: object) -> Path:

@@ -59,8 +59,8 @@ def test_one_model(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
     shape = outline(page)
     assert len(shape.ids) == len(set(shape.ids))
     assert sections(found) == [
-        *("models", "results", "scatter", "plane", "attention", "energy", "views", "dropped"),
-        "gallery",
+        *("models", "results", "scatter", "plane", "contrast", "attention", "energy"),
+        *("views", "dropped", "gallery"),
     ]
     assert "a cosine, not a grade" in reasons(found, "calibration")
     assert "no model here takes conditions" in reasons(found, "conditions")

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import one_hot
 
 from tertium.errors import TertiumError
-from tertium.explain import tokens as explaining
-from tertium.explain.tokens import States, TokenizedItem
+from tertium.explain import reading
+from tertium.explain.reading import Reading
 from tertium.explain.words import split_words
 from tertium.models.base import TripleScorer
+from tertium.models.tokens import padded
 from tertium.serve.pool import run_worker
 from tertium.serve.protocol import Spec
 from tertium.serve.worker import Worker
@@ -62,45 +60,30 @@ class FakeModel(HashEncoder):
         first = [[text.split()[:1] for text in item] for item in items]
         return np.array([0.5 if a == b else 0.2 for a, b in first])
 
-    def tokenized(self, item: tuple[str, ...]) -> list[TokenizedItem]:
+    def read(self, item: tuple[str, ...]) -> list[Reading]:
         """Every word is a token; the cosine of two words is 0.2."""
         words = [[word.text for word in split_words(text)] for text in item]
         numbers = {word: at for at, word in enumerate(dict.fromkeys(chain(*words)), 1)}
-        width = max(map(len, words))
-        rows = [[numbers[word] for word in own] + [0] * (width - len(own)) for own in words]
-        ids = torch.tensor(rows)
+        rows = [[numbers[word] for word in own] for own in words]
+        ids, real = padded(rows, padding=0)
         places = tuple(
-            tuple((text, at) if at < len(own) else None for at in range(width))
+            tuple((text, at) if at < len(own) else None for at in range(ids.shape[1]))
             for text, own in enumerate(words)
         )
-
-        def states(ids: Tensor, mask: Tensor) -> Tensor:
-            found = 0.8**0.5 * one_hot(ids, len(numbers) + 1)
-            found[..., 0] = 0.2**0.5
-            return found
-
-        return [
-            TokenizedItem(
-                ids=ids,
-                mask=(ids > 0).long(),
-                neutral=torch.zeros_like(ids[:, :1]),
-                places=places,
-                tables=(),
-                forward=states,
-                states=(States(slice(None), states),),
-            )
-        ]
+        states = 0.8**0.5 * np.eye(len(numbers) + 1)[ids]
+        states[..., 0] = 0.2**0.5
+        return [Reading(self, ids, real.astype(int), places, 1.0, lambda: states)]
 
 
-_tokenize_item = explaining.tokenize_item
+_read_item = reading.read_item
 
 
-def tokenize_item(model: Any, item: tuple[str, ...]) -> list[TokenizedItem]:
+def read_item(model: Any, item: tuple[str, ...]) -> list[Reading]:
     """As the library's, and those of the fake."""
-    return model.tokenized(item) if isinstance(model, FakeModel) else _tokenize_item(model, item)
+    return model.read(item) if isinstance(model, FakeModel) else _read_item(model, item)
 
 
-explaining.tokenize_item = tokenize_item
+reading.read_item = read_item
 
 
 class FakeConditional(TripleScorer):

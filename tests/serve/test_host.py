@@ -8,7 +8,7 @@ import tertium
 from tertium.engines.static import distil_static
 from tertium.models import Encoder, Ensemble
 from tertium.models.tokens import TokenizationStats
-from tertium.serve.readers import TextReader, TripleReader
+from tertium.serve.readers import JointReader, TextReader
 from tests.serve.fakes import FakeConditional, FakeModel
 
 TEXTS = ["the cat sleeps .", "a dog barks", "", "x " * 200, "a dog barks", "a " * 62, "b " * 63]
@@ -85,7 +85,7 @@ def test_other_models_are_given_the_texts(kind: str, bert: Encoder) -> None:
 
 
 def test_triples_count_all_their_texts() -> None:
-    reader = TripleReader(FakeConditional())
+    reader = JointReader(FakeConditional())
     items = reader.read([("a b", "c", "d e f"), ("a", "b", "c")])
     assert [item.tokens for item in items] == [12, 9]
     assert reader.run(items).tolist() == [1.0, 2.0]
@@ -93,7 +93,7 @@ def test_triples_count_all_their_texts() -> None:
 
 def test_scores_of_vectors_are_scores_of_texts(bert: Encoder) -> None:
     pairs = [("the cat sleeps .", "a dog barks"), ("x", "x")]
-    sts = tertium.load("sts")
+    sts = tertium.load("sts-fast")
     for model in (bert, Ensemble([bert, bert]), sts):
         rows = model.encode([text for pair in pairs for text in pair])
         assert np.allclose(

@@ -45,7 +45,8 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("search") / "index"
-    Index.build(folder, ["a cat", "a dog", "a bird"], FakeModel("hash"))
+    columns = [{"year": year} for year in (1, 2, 3)]
+    Index.build(folder, ["a cat", "a dog", "a bird"], FakeModel("hash"), columns=columns)
     with live(conditional_model="respects", index=folder) as started:
         yield started
 
@@ -115,6 +116,7 @@ def test_the_score_that_is_explained_can_be_chosen(page: Any, site: Live) -> Non
     def explain(route: Any) -> None:
         body = route.request.post_data_json
         asked.append(body.pop("on", None))
+        body.pop("model", None)  # one that explains stands in for the one that takes conditions
         route.fulfill(json={**route.fetch(post_data=body).json(), "condition": asked[-1]})
 
     page.route("**/v1/models", models)
@@ -186,6 +188,22 @@ def test_many_texts_show_matrix_groups_and_duplicates(page: Any, site: Live) -> 
     page.get_by_label("One text a line").fill("only one")
     page.get_by_role("button", name="Show the matrix").click()
     assert "two lines or more" in page.inner_text("#many-result")
+
+
+def test_the_index_is_searched_with_filters_words_and_in_a_respect(page: Any, site: Live) -> None:
+    page.goto(f"{site.url}/#search?q=a+dog&where=year+%3E%3D+2&hybrid=1")
+    page.wait_for_selector("#hits-list")
+    assert page.is_checked("#hybrid") and page.input_value("#where") == "year >= 2"
+    assert page.locator("#hits-list li").count() == 2
+    assert "year: 2" in page.inner_text("#hits-list") and "a cat" not in page.inner_text(
+        "#hits-list"
+    )
+    assert page.inner_text("#columns") == "Columns: year"
+    page.fill("#search-on", "sound")
+    page.fill("#where", "")
+    page.click("#search-form [type=submit]")
+    page.wait_for_selector("#hits-list li:nth-child(3)")
+    assert "on=sound" in page.url and "where" not in page.url
 
 
 def test_the_index_is_searched(page: Any, site: Live) -> None:

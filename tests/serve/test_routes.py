@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
+import tertium
 from tertium.corpus import Index
 from tertium.errors import TertiumError
+from tertium.models.tokens import TokenizationStats
+from tertium.serve.errors import APIError
+from tertium.serve.readers import TextReader
 from tertium.serve.routes import ENDPOINTS, Call, Endpoint
 from tests.serve.fakes import FakeModel
 from tests.serve.here import Here, awaited, running
@@ -142,6 +146,88 @@ async def test_search_finds_what_is_added_meanwhile(tmp_path: Path) -> None:
 
 
 @awaited
+async def test_search_with_filters_words_and_conditions(tmp_path: Path) -> None:
+    texts, columns = ["a cat", "a dog", "a bird sings"], [{"year": 1}, {"year": 2}, {"year": 3}]
+    index = Index.build(tmp_path / "index", texts, FakeModel("hash"), columns=columns)
+    async with running(index=tmp_path / "index", conditional_model="respects") as client:
+        found = await post(client, "search", query="a dog", where="year >= 2")
+        assert [hit["text"] for hit in found["results"][0]] == ["a dog", "a bird sings"]
+        assert found["results"][0][0]["columns"] == {"year": 2}
+        found = await post(client, "search", query="bird", hybrid=True)
+        wanted = index.search("bird", hybrid=True)
+        assert [(hit["id"], hit["score"]) for hit in found["results"][0]] == [
+            (hit.id, pytest.approx(hit.score)) for hit in wanted
+        ]
+        listed = (await client.get("/v1/models")).json()["data"][-1]
+        assert (listed["texts"], listed["columns"]) == (3, ["year"])
+        for where in ("yeer = 1", "year = 1; DROP TABLE texts", "1 = 1"):
+            refusal = await refused(client, "search", query="a", where=where)
+            assert refusal == (400, "invalid_filter", "where")
+        found = await post(client, "search", query="a dog", on="sound", k=2)
+        triples = [["a dog", text, "sound"] for text in texts]
+        graded = await post(client, "conditional", triples=triples)
+        best = sorted(graded["scores"], reverse=True)[:2]
+        assert [hit["score"] for hit in found["results"][0]] == pytest.approx(best)
+        found = await post(client, "search", query="a dog", rerank="hash", k=1)
+        assert found["results"][0][0]["score"] == pytest.approx(1, abs=1e-5)
+        refusal = await refused(client, "search", query="a", on="b", rerank_top=101)
+        assert refusal == (400, "too_many_hits", "rerank_top")
+        assert (await post(client, "search", query="a", where="year > 9", on="b"))["results"] == [
+            []
+        ]
+        index.delete(["2"])
+        found = await post(client, "search", query="a dog")
+        assert [hit["text"] for hit in found["results"][0]] != ["a dog", "a cat", "a bird sings"]
+        assert len(found["results"][0]) == 2
+
+
+@awaited
+async def test_reranking_in_two_dialects() -> None:
+    texts = ["a cat", "a dog", "a bird"]
+    async with running(conditional_model="respects") as client:
+        found = await post(
+            client,
+            "rerank",
+            model="hash",
+            query="a dog",
+            documents=["a cat", {"text": "a dog"}, "a bird"],
+            return_documents=True,
+            top_n=2,
+            max_chunks_per_doc=3,
+        )
+        first, second = found["results"]
+        assert (first["index"], first["document"]) == (1, {"text": "a dog"})
+        assert first["relevance_score"] == pytest.approx(1, abs=1e-5)
+        assert second["relevance_score"] < 0.9
+        listed: Any = await post(client, "rerank", query="a dog", texts=texts, raw_scores=True)
+        scores = FakeModel("hash").score([("a dog", text) for text in texts])
+        order = np.argsort(-scores)
+        assert [each["index"] for each in listed] == order.tolist()
+        np.testing.assert_allclose([x["score"] for x in listed], scores[order], atol=1e-5)
+        assert listed[0]["text"] is None
+        graded: Any = await post(client, "rerank", query="a", texts=texts, on="sound")
+        assert all(0 <= each["score"] <= 1 for each in graded)
+
+
+def test_token_ids_of_the_model_itself(tiny_bert: Path) -> None:
+    model = tertium.load(tiny_bert)
+    reader = TextReader(model)
+    texts = ["the cat sleeps", "a b c " * 40]
+    read = reader.read(texts)
+    whole = [model.readers[0].text_tokenizer.ids([text])[0] for text in texts]
+    given = reader.read(whole)
+    assert [item.ids for item in given] == [item.ids for item in read]
+    assert [item.cut for item in given] == [False, True]
+    np.testing.assert_allclose(
+        reader.run(given), model.encode(texts, truncation=TokenizationStats()), atol=1e-5
+    )
+    frame = whole[0][0], whole[0][-1]
+    for wrong in ([9906, 1917], whole[0][1:], [frame[0], 10**6, frame[1]]):
+        with pytest.raises(APIError, match=r"token"):
+            reader.read([wrong])
+
+
+@awaited
 async def test_what_has_no_words_is_not_explained() -> None:
     async with running(conditional_model="reasons") as client:
         for texts in ({"a": "", "b": " "}, {"a": "a", "b": "b", "on": ""}):
@@ -155,11 +241,14 @@ async def until_search_is(client: Here, wanted: str) -> None:
 
 
 def broken(folder: Path) -> None:
-    (folder / "manifest.json").write_text("{")
+    for path in folder.glob("index.sqlite*"):
+        path.unlink()
+    (folder / "index.sqlite").write_bytes(b"not a database at all" * 99)
 
 
 def missing(folder: Path) -> None:
-    (folder / "manifest.json").unlink()
+    for path in folder.glob("index.sqlite*"):
+        path.unlink()
 
 
 def shortened(folder: Path) -> None:
@@ -191,8 +280,8 @@ def test_a_damaged_index_costs_the_search_and_nothing_else(
             assert [each["id"] for each in (await client.get("/v1/models")).json()["data"]] == [
                 "hash"
             ]
-            shutil.rmtree(folder)
-            shutil.copytree(copy, folder)
+            folder.rename(tmp_path / "damaged")
+            copy.rename(folder)
             await until_search_is(client, "ok")
             found = await post(client, "search", query="a dog", k=1)
             assert found["results"][0][0]["text"] == "a dog"
@@ -263,7 +352,12 @@ async def test_an_index_brings_its_own_model(tmp_path: Path) -> None:
         ("embeddings", {"input": None}, (400, "invalid_request", "input")),
         ("embeddings", {"input": {"a": "b"}}, (400, "invalid_request", "input")),
         ("embeddings", {"input": ["a", 1]}, (400, "invalid_request", "input.1")),
-        ("embeddings", {"input": ["a", [3]]}, (400, "invalid_request", "input.1")),
+        ("embeddings", {"input": ["a", [3]]}, (400, "invalid_request", "input")),
+        ("embeddings", {"input": [[1], []]}, (400, "invalid_request", "input.1")),
+        ("embeddings", {"input": [-1]}, (400, "invalid_request", "input.0")),
+        ("rerank", {"query": "a"}, (400, "invalid_request", None)),
+        ("rerank", {"query": "a", "texts": ["b"] * 9}, (413, "too_many_inputs", "documents")),
+        ("rerank", {"query": "a", "texts": ["b"], "on": "c"}, (503, "no_conditional_model", None)),
         ("embeddings", {"input": "a", "model": 1}, (400, "invalid_request", "model")),
         ("search", {"query": ["a", None]}, (400, "invalid_request", "query.1")),
         ("embeddings", {"input": "a", "dimensions": 0}, (400, "invalid_request", "dimensions")),
@@ -297,8 +391,8 @@ def test_refusals_have_one_shape(
     ("texts", "said"),
     [
         ([], "input: List should have at least 1 item"),
-        (None, "input: Input should be a text or a list of texts."),
-        (["a", [3]], "input.1: Input should be a valid string."),
+        (None, "input: Input should be a text or a list of texts, or their token ids."),
+        (["a", [3]], "input: Send either texts or token ids, not both."),
     ],
 )
 def test_a_refusal_says_what_is_wrong(texts: Any, said: str) -> None:

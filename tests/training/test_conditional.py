@@ -14,7 +14,7 @@ from tertium.training.examples import Rewording, TripleCollator, TripleExamples,
 from tertium.training.module import ConditionalModule, WeightedObjective
 
 TEXTS = [("a b", "c", "d"), ("a b", "c", "e f g"), ("x", "y z", "a")]
-EXAMPLES = TripleExamples(TEXTS, [1.0, 0.25, 0.5], ((0, 1), (2,)))
+EXAMPLES = TripleExamples(TEXTS, [1.0, 0.25, 0.5], groups=((0, 1), (2,)))
 
 
 @pytest.fixture(params=["bi", "seaver"])
@@ -52,7 +52,7 @@ def test_the_other_form_of_a_condition(given: str, other: str) -> None:
 def test_other_conditions_are_reworded_in_each_epoch() -> None:
     texts = [("a", "b", f"condition {at}") for at in range(400)]
     alone = tuple((at,) for at in range(400))
-    examples = TripleExamples(texts, [0.5] * 400, alone, Rewording(0.25, seed=1))
+    examples = TripleExamples(texts, [0.5] * 400, groups=alone, rewording=Rewording(0.25, seed=1))
 
     def reworded() -> set[int]:
         return {at for at in range(400) if examples[at][0][0][2].startswith("The ")}

@@ -220,6 +220,23 @@ def test_a_collapse_stops_with_advice_and_keeps_earlier_checkpoints(
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-1"
 
 
+def test_a_collapse_may_be_what_is_studied(tiny_bert: Path, tmp_path: Path) -> None:
+    alike = Measurement(40.0, uniformity=0.0, effective_rank=1.0, anisotropy=1.0)
+    schedule = Schedule(max_steps=2, batch_size=8, evaluate_every=1, on_collapse="continue")
+    log = train_stage(
+        toy_module(tiny_bert), toy_examples(), schedule, tmp_path, select=lambda: alike
+    )
+    assert [entry["eval_anisotropy"] for entry in log if "eval_anisotropy" in entry] == [1.0, 1.0]
+    with pytest.raises(CollapseError, match=r"span 1\.00 directions"):
+        train_stage(
+            toy_module(tiny_bert),
+            toy_examples(),
+            replace(schedule, on_collapse="stop"),
+            tmp_path / "stop",
+            select=lambda: alike,
+        )
+
+
 def test_a_loss_that_is_not_finite_stops_by_name(tiny_bert: Path, tmp_path: Path) -> None:
     module = toy_module(tiny_bert)
     with torch.no_grad():

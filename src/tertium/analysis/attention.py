@@ -231,6 +231,14 @@ class PairInformation:
     negative_cosines: Float[Tensor, " n"]
     negative_information: Float[Tensor, " n"]
 
+    @property
+    def centroids(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Mean cosine and mean information of the positive pairs, and of the negative ones."""
+        return (
+            (float(self.positive_cosines.mean()), float(self.positive_information.nanmean())),
+            (float(self.negative_cosines.mean()), float(self.negative_information.nanmean())),
+        )
+
 
 def pair_information(
     encoder: Encoder, texts: Sequence[str], *, seed: int = 0, samples: int = 150
@@ -256,7 +264,10 @@ def pair_information(
 
 
 def information_scatter(found: PairInformation) -> "Figure":
-    """Semantic similarity against attention mutual information: miCSE, Figure 1."""
+    """Semantic similarity against attention mutual information: miCSE, Figure 1.
+
+    The large points are the centroids, the line between them their distance.
+    """
     figure = blank_figure(6.5, 4.5)
     axes = figure.add_subplot()
     for name, cosines, information, colour, marker in (
@@ -264,6 +275,9 @@ def information_scatter(found: PairInformation) -> "Figure":
         ("two texts", found.negative_cosines, found.negative_information, COLOURS[1], "^"),
     ):
         axes.scatter(cosines, information, s=14, alpha=0.6, c=colour, marker=marker, label=name)
+    axes.plot(*zip(*found.centroids, strict=True), color="black", lw=1, zorder=2)
+    for (x, y), colour, marker in zip(found.centroids, COLOURS, "o^", strict=False):
+        axes.scatter([x], [y], s=90, c=colour, edgecolors="black", marker=marker, zorder=3)
     axes.set_xlabel("cosine of the two views")
     axes.set_ylabel("attention mutual information (nats)")
     axes.grid(alpha=0.3)

@@ -13,7 +13,8 @@ from tertium.drawing import blank_figure, series_style, shortened
 from tertium.errors import TertiumError
 from tertium.functional.cost import encoder_macs
 from tertium.functional.modulus import cls_energy
-from tertium.models import Encoder
+from tertium.models import ConditionalScorer, Encoder, PairScorer
+from tertium.models.base import Model
 from tertium.models.encoder import evaluating
 from tertium.models.tokens import TokenizationStats, chunks
 from tertium.models.twin import encoder_layers
@@ -29,6 +30,7 @@ __all__ = [
     "alignment_uniformity_plane",
     "energy_against_scores",
     "energy_curves",
+    "head_parameters",
     "inspect_encoders",
     "layer_energies",
 ]
@@ -83,6 +85,21 @@ def inspect_encoders(
         tokens=tokens,
         energy=tuple(torch.stack(energies).mean(dim=0).tolist()) if energies else (),
     )
+
+
+def head_parameters(model: Model) -> dict[str, int]:
+    """Parameters of the heads of a model that grades, by their parts; empty for a plain embedder.
+
+    SEAVER adds ``augmentation``, heads times d times d of its paper, and ``regressor``.
+    """
+    scorers = [model, *(member.model for member in model.members)]
+    heads = [each.head for each in scorers if isinstance(each, PairScorer | ConditionalScorer)]
+    counts: dict[str, int] = {}
+    for head in dict.fromkeys(heads):
+        for name, parameter in head.named_parameters():
+            part = name.partition(".")[0]
+            counts[part] = counts.get(part, 0) + parameter.numel()
+    return counts
 
 
 def _macs(backbone: Any, tokens: int) -> int:

@@ -16,13 +16,15 @@ from tertium.cli import (
     engines,
     evaluate,
     explain,
+    fit,
     index,
+    label,
     models,
     serve,
     train,
 )
 from tertium.cli.output import note, show_warning
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, missing_extra
 from tertium.progress import heartbeat
 
 __all__ = ["app", "main"]
@@ -43,6 +45,8 @@ app.add_typer(index.app, name="index")
 app.command()(corpus.mine)
 app.command()(corpus.dedupe)
 app.command()(corpus.cluster)
+app.command()(label.label)
+app.command()(fit.fit)
 app.command()(evaluate.evaluate)
 app.command()(train.train)
 app.command()(train.recipes)
@@ -60,6 +64,7 @@ app.command()(models.convert)
 app.command()(engines.export)
 app.command()(engines.tune)
 app.command()(models.ensemble)
+app.command()(data.silver)
 app.command()(data.backtranslate)
 app.command("rtt", hidden=True)(data.backtranslate)  # its name before
 app.add_typer(data.app, name="data")
@@ -88,6 +93,12 @@ def main() -> None:
             app()
     except TertiumError as error:
         note(f"error: {error}")
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        note(f"error: {missing}")
         sys.exit(2)
     except KeyboardInterrupt:
         note("interrupted")

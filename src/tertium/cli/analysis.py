@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -117,7 +117,10 @@ def attention(
 
 
 def inspect(
-    model: options.ModelArgument = "default",
+    models: Annotated[
+        list[str],
+        typer.Argument(help="Reserved names, folders or hub ids.", callback=checks.model),
+    ] = ["default"],
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -130,50 +133,92 @@ def inspect(
         int, typer.Option(min=1, help="Length of the text whose cost is counted.")
     ] = 32,
     score: Annotated[
-        float | None,
-        typer.Option(help="A benchmark score of the model, to relate it to the cost."),
-    ] = None,
+        list[float],
+        typer.Option(
+            help="A benchmark score of the model, to relate it to the cost; once for each model."
+        ),
+    ] = [],
     as_json: options.Json = False,
 ) -> None:
     """Show a model's size, its cost per text, and how much of its energy is in CLS.
 
+    Several models are compared in a table.
+
     Example: tertium inspect default --score 78.87
     """
+    if score and len(score) != len(models):
+        raise typer.BadParameter(f"give --score once for each of the {len(models)} models")
+    chosen = [] if texts is None else _first(texts, limit)
+    scores: list[float | None] = [*score] or [None] * len(models)
+    found = [
+        _inspected(name, chosen, tokens=tokens, score=own)
+        for name, own in zip(models, scores, strict=True)
+    ]
+    if len(found) == 1:
+        show(found[0], *_inspection_lines(found[0]), as_json=as_json)
+        return
+    rows = [
+        (
+            each["model"],
+            str(each["backbones"]),
+            f"{each['parameters'] / 1e6:.1f}",
+            f"{each['head']['parameters'] / 1e6:.2f}" if each["head"] else "",
+            f"{each['macs'] / 1e9:.3f}",
+            "" if each["score"] is None else f"{each['score']:.2f}",
+            "" if each["efficiency"] is None else f"{each['efficiency']:.2f}",
+            "" if each["cls_energy"]["mean"] is None else f"{each['cls_energy']['mean']:.4f}",
+        )
+        for each in found
+    ]
+    sizes = ("backbones", "M parameters", "M in head", "GMACs")
+    header = ("model", *sizes, "score", "per GMAC", "CLS energy")
+    show({"models": found}, table(header, rows, right=header[1:]), as_json=as_json)
+
+
+def _inspected(name: str, texts: list[str], *, tokens: int, score: float | None) -> dict[str, Any]:
+    """One model in figures, as JSON has them."""
     import tertium
-    from tertium.analysis.inspection import inspect_encoders
+    from tertium.analysis.inspection import head_parameters, inspect_encoders
     from tertium.functional.cost import efficiency
 
-    encoders = tertium.load(model).encoders
-    chosen = [] if texts is None else _first(texts, limit)
-    found = inspect_encoders(encoders, tokens=tokens, texts=chosen)
-    eta = None if score is None else efficiency(score, found.macs)
+    model = tertium.load(name, engine="torch")
+    found = inspect_encoders(model.encoders, tokens=tokens, texts=texts)
+    parts = head_parameters(model)
     mean = sum(found.energy) / len(found.energy) if found.energy else None
+    return {
+        "model": name,
+        "backbones": found.backbones,
+        "parameters": found.parameters,
+        "head": {"parameters": sum(parts.values()), "parts": parts} if parts else None,
+        "tokens": tokens,
+        "macs": found.macs,
+        "score": score,
+        "efficiency": None if score is None else efficiency(score, found.macs),
+        "cls_energy": {"layers": found.energy, "mean": mean, "texts": len(texts)},
+    }
+
+
+def _inspection_lines(found: dict[str, Any]) -> list[str]:
     lines = [
-        f"backbones        {found.backbones}",
-        f"parameters       {found.parameters / 1e6:.1f} M",
-        f"cost             {found.macs / 1e9:.3f} GMACs for a text of {tokens} tokens",
+        f"backbones        {found['backbones']}",
+        f"parameters       {found['parameters'] / 1e6:.1f} M",
     ]
-    if eta is not None:
-        lines.append(f"score per cost   {eta:.2f} per GMAC")
-    if mean is not None:
-        lines.append(f"CLS energy       {mean:.4f}, mean of all layers over {len(chosen)} texts")
-        longest = max(found.energy)
-        for number, energy in enumerate(found.energy, 1):
-            drawn = "█" * round(30 * energy / longest)
-            lines.append(f"  layer {number:<8d} {energy:.4f} {drawn}")
-    show(
-        {
-            "model": model,
-            "backbones": found.backbones,
-            "parameters": found.parameters,
-            "tokens": tokens,
-            "macs": found.macs,
-            "efficiency": eta,
-            "cls_energy": {"layers": found.energy, "mean": mean, "texts": len(chosen)},
-        },
-        *lines,
-        as_json=as_json,
-    )
+    if found["head"]:
+        parts = ", ".join(f"{name} {n / 1e6:.2f} M" for name, n in found["head"]["parts"].items())
+        lines.append(f"in the head      {found['head']['parameters'] / 1e6:.2f} M: {parts}")
+    cost = f"{found['macs'] / 1e9:.3f} GMACs for a text of {found['tokens']} tokens"
+    lines.append(f"cost             {cost}")
+    if found["efficiency"] is not None:
+        lines.append(f"score per cost   {found['efficiency']:.2f} per GMAC")
+    energy = found["cls_energy"]
+    if energy["mean"] is not None:
+        mean = f"{energy['mean']:.4f}, mean of all layers over {energy['texts']} texts"
+        lines.append(f"CLS energy       {mean}")
+        longest = max(energy["layers"])
+        for number, value in enumerate(energy["layers"], 1):
+            drawn = "█" * round(30 * value / longest)
+            lines.append(f"  layer {number:<8d} {value:.4f} {drawn}")
+    return lines
 
 
 def _first(file: Path, limit: int) -> list[str]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,6 +82,7 @@ def encode(
     ],
     model: options.Model = "default",
     column: options.Column = None,
+    strip_html: options.StripHtml = False,
     normalize: Annotated[
         bool, typer.Option("--normalize", help="Scale vectors to length 1.")
     ] = False,
@@ -94,7 +96,8 @@ def encode(
 ) -> None:
     """Encode texts into vectors, in constant memory; row i of the output is text i.
 
-    A folder is filled by several processes; after an interruption the same command resumes.
+    A .parquet file keeps the other columns of a table. A folder is filled by several processes;
+    after an interruption the same command resumes.
 
     Example: tertium encode sentences.txt -o vectors.npy
     """
@@ -102,6 +105,7 @@ def encode(
         from tertium.jobs import encode_file
 
         chosen: dict[str, Any] = {"model": model, "column": column, "engine": engine}
+        chosen["strip_html"] = strip_html
         chosen |= {} if dtype is None else {"dtype": dtype}
         with _interrupted():
             finished = encode_file(
@@ -113,7 +117,7 @@ def encode(
     shards.refuse()
     if dtype is not None:
         raise TertiumError("--dtype is for an output folder, such as -o vectors/.")
-    from tertium.data.readers import iter_texts
+    from tertium.data.readers import iter_texts, kept_columns
     from tertium.data.tables import VECTORS, check_format
     from tertium.files import check_outputs
 
@@ -124,7 +128,11 @@ def encode(
 
     encoder = load_embedder(model, engine=engine)
     rows = write_vectors(
-        encoder, lambda: iter_texts(texts, column=column), Path(output), normalize=normalize
+        encoder,
+        lambda: iter_texts(texts, column=column, strip_html=strip_html),
+        Path(output),
+        normalize=normalize,
+        kept=lambda: kept_columns(texts, column=column),
     )
     show(
         {"output": output, "rows": rows, "dimension": encoder.dimension},
@@ -153,32 +161,36 @@ def score(
     engine: options.Engine = "default",
     spreadsheet_safe: options.SafeCells = False,
     *,
+    named: options.PairColumns,
     shards: FolderOptions,
     as_json: options.Json = False,
 ) -> None:
     """Score every pair of a file, in constant memory; the output has the input's order.
 
-    A folder is filled by several processes; after an interruption the same command resumes.
+    A file keeps the other columns of the input; a folder has the line of each pair, and is filled
+    by several processes; after an interruption the same command resumes.
 
     Example: tertium score my_pairs.tsv -o scored.tsv
     """
-    from tertium.data.readers import detect_kind, iter_rows
-    from tertium.data.rows import Pair, Question
+    from tertium.data.readers import detect_kind, iter_kept
+    from tertium.data.rows import Question, SentencePair
 
+    columns = named.read()
+    conditional = detect_kind(pairs, columns=columns) == "conditional"
     if _is_folder(output):
         from tertium.jobs import score_file
         from tertium.models.names import takes_conditions
 
-        conditional = detect_kind(pairs) == "conditional"
         name = model or ("conditional" if conditional else "sts")
         if conditional and not takes_conditions(name):
             note(_IGNORED.format(name))
         with _interrupted():
-            finished = score_file(pairs, output, model=name, engine=engine, **shards.arguments())
+            finished = score_file(
+                pairs, output, model=name, engine=engine, columns=columns, **shards.arguments()
+            )
         low, high = finished.about["scale"]
-        _show_folder(
-            finished, {"scale": [low, high]}, f"scores on {low:g}..{high:g}", as_json=as_json
-        )
+        shown = f"scores on {low:g}..{high:g} by {name}"
+        _show_folder(finished, {"scale": [low, high], "model": name}, shown, as_json=as_json)
         return
     shards.refuse()
     from tertium.data.tables import SCORES, check_format
@@ -186,25 +198,33 @@ def score(
 
     check_format(Path(output), SCORES, what="scores")
     check_outputs(pairs, Path(output))
-    conditional = detect_kind(pairs) == "conditional"
     import tertium
     from tertium.jobs.writers import write_scores
 
     scorer = tertium.load(model or ("conditional" if conditional else "sts"), engine=engine)
-    items: Iterator[tuple[str, ...]]
-    if scorer.takes_conditions:
-        rows_of = iter_rows(pairs, Question)
-        items = ((row.sentence1, row.sentence2, row.condition) for row in rows_of)
-    else:
-        if conditional:
-            note(_IGNORED.format(scorer.name))
-        items = ((row.sentence1, row.sentence2) for row in iter_rows(pairs, Pair))
-    rows = write_scores(scorer, items, Path(output), spreadsheet_safe=spreadsheet_safe)
+    if conditional and not scorer.takes_conditions:
+        note(_IGNORED.format(scorer.name))
+    read, again = tee(
+        iter_kept(pairs, Question if scorer.takes_conditions else SentencePair, columns=columns)
+    )
+    rows = write_scores(
+        scorer,
+        (tuple(row.model_dump().values()) for row, _ in read),
+        Path(output),
+        spreadsheet_safe=spreadsheet_safe,
+        kept=(kept for _, kept in again),
+    )
     low, high = scorer.scale
+    document: dict[str, Any] = {"output": output, "rows": rows, "scale": [low, high]}
+    document["model"] = scorer.name
+    notes = [f"{output}: {rows:,} scores on {low:g}..{high:g} by {scorer.name}"]
+    if scorer.decision is not None:
+        document["decision"] = scorer.decision.to_json()
+        notes.append(f"{scorer.decision.name}: {scorer.decision.reason()}")
     show(
-        {"output": output, "rows": rows, "scale": [low, high]},
+        document,
         as_json=as_json,
-        notes=f"{output}: {rows:,} scores on {low:g}..{high:g}",
+        notes=notes,
     )
 
 

@@ -8,7 +8,7 @@ from tertium.errors import unknown_name
 
 __all__ = [
     *("data_folder", "engine", "file", "index", "method", "model", "new_folder", "pooling"),
-    *("poolings", "recipe", "suites", "sweep", "threshold", "vectors"),
+    *("is_data", "poolings", "recipe", "recipe_or_data", "suites", "sweep", "threshold", "vectors"),
 ]
 
 
@@ -73,6 +73,26 @@ def recipe(name: str) -> None:
     resolve_recipe(name)
 
 
+def is_data(name: str) -> bool:
+    """Whether a file of data is meant, and not a recipe."""
+    from tertium.data.tables import FORMATS
+
+    return any(suffix.lower() in FORMATS for suffix in Path(name).suffixes[-2:])
+
+
+@_callback
+def recipe_or_data(name: str) -> None:
+    """A file of data that exists, or a recipe."""
+    from tertium.data.tables import ending
+    from tertium.files import existing_file
+
+    if is_data(name):
+        existing_file(Path(name))
+        ending(Path(name))
+    else:
+        recipe(name)
+
+
 @_callback
 def sweep(name: str) -> None:
     """A sweep that comes with tertium, or a file of one."""
@@ -108,8 +128,10 @@ def data_folder(path: Path) -> None:
 @_callback
 def index(path: Path) -> None:
     """A folder that holds an index."""
-    from tertium.corpus.manifest import read_index_manifest
+    from tertium.corpus.convert import convert_if_old
+    from tertium.corpus.store import read_index_manifest
 
+    convert_if_old(path)
     read_index_manifest(path)
 
 

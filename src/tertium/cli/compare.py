@@ -21,6 +21,13 @@ def compare(
     on: Annotated[
         list[str], typer.Option(help="Compare with respect to this; may be repeated.")
     ] = [],
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Also say how often the model is right about such differences between texts.",
+        ),
+    ] = False,
     model: options.Scorer = None,
     engine: options.Engine = "default",
     as_json: options.Json = False,
@@ -33,37 +40,85 @@ def compare(
 
     scorer = tertium.load(model or ("conditional" if on else "sts"), engine=engine)
     pairs = _triples(scorer, a, b, on) if on or scorer.takes_conditions else _pairs(scorer, a, b)
+    decision = scorer.decision
+    if decision is not None:
+        for pair, found in zip(
+            pairs, decision.verdicts([pair["score"] for pair in pairs]), strict=True
+        ):
+            pair |= {**found.to_json(), "said": str(found).removeprefix(f"{decision.name}: ")}
+    checked = _check(scorer, pairs) if check else []
     low, high = pairs[0]["scale"]
     graded = (low, high) != (-1.0, 1.0)
     with_cosine = graded and pairs[0]["cosine"] is not None
     named = not on or len(b) > 1  # one text under several conditions stands above the table
     headings = [f"of {high:g}" if graded else "cosine", ""]
-    headings += ["cosine"] * with_cosine + ["with respect to"] * bool(on) + ["text"] * named
+    headings += ["cosine"] * with_cosine + [decision.name if decision else ""] * bool(decision)
+    headings += ["with respect to"] * bool(on) + ["text"] * named
 
     def rows() -> "Iterator[list[str]]":
         for pair in pairs if on else sorted(pairs, key=lambda pair: -pair["score"]):
             drawn = bar(pair["score"], low=low if on else max(low, 0.0), high=high)
             row = [f"{pair['score']:.2f}" if graded else f"{pair['score']:.3f}", drawn]
             row += [f"{pair['cosine']:.3f}"] if with_cosine else []
+            row += [pair["said"]] if decision else []
             yield row + [pair["condition"]] * bool(on) + [pair["b"]] * named
 
     above = [cell(text, style="bold") for text in (a, *([] if named else b))]
-    show({"pairs": pairs}, *above, table(headings, rows()), as_json=as_json)
+    document: dict[str, Any] = {"pairs": pairs}
+    notes = []
+    if decision is not None:
+        document["decision"] = decision.to_json()
+        notes.append(f"{decision.name}: {decision.reason()}")
+    show(document, *above, table(headings, rows()), *checked, as_json=as_json, notes=notes)
 
 
 def _pairs(model: "Model", a: str, b: list[str]) -> list[dict[str, Any]]:
-    """Pairs without a condition, from one vector per text."""
-    from tertium.models.base import cosine_rows
-    from tertium.models.loading import as_embedder
+    """Pairs without a condition; the cosine is None for a model that gives no vectors."""
+    from tertium.models import CarefulScorer
+    from tertium.models.base import Embedder, cosine_rows
 
-    scorer = as_embedder(model)
-    vectors = scorer.encode([a, *b])
-    first, second = vectors[[0] * len(b)], vectors[1:]
-    scores, cosines = scorer.score_vectors(first, second), cosine_rows(first, second)
+    embedder, items = model.vector_model, [(a, other) for other in b]
+    cosines: list[float | None] = [None] * len(b)
+    if isinstance(embedder, Embedder):
+        vectors = embedder.encode([a, *b])
+        first, second = vectors[[0] * len(b)], vectors[1:]
+        cosines = cosine_rows(first, second).tolist()
+    if isinstance(model, CarefulScorer):  # no text is read twice for its vector
+        scores = model.lowered(items, model.fast.grade_vectors(first, second)).clip(*model.scale)
+    elif isinstance(model, Embedder):
+        scores = model.score_vectors(first, second)
+    else:
+        scores = model.score(items)
     return [
-        _pair(a, other, None, float(score), scorer.scale, float(cosine))
+        _pair(a, other, None, float(score), model.scale, cosine)
         for other, score, cosine in zip(b, scores, cosines, strict=True)
     ]
+
+
+def _check(model: "Model", pairs: list[dict[str, Any]]) -> list[str]:
+    """What each pair differs by, how often the model is right there, and the same in words."""
+    from tertium.data.differences import differences
+    from tertium.errors import TertiumError
+    from tertium.evaluation.tasks.base import EmbeddingCache
+    from tertium.evaluation.tasks.contrast import contrast_values
+
+    if model.takes_conditions:
+        raise TertiumError(f"{model.name} takes conditions: --check is for texts without one.")
+    found = {pair["b"]: differences(pair["a"], pair["b"]) for pair in pairs}
+    kinds = [kind for each in found.values() for kind in each]
+    known = contrast_values(EmbeddingCache(model), resamples=1000, seed=0)["kinds"] if kinds else {}
+    notes = []
+    for pair in pairs:
+        pair["check"] = [{"kind": kind, **known[kind]} for kind in found[pair["b"]]]
+        for entry in pair["check"]:
+            low, high = entry["interval"]
+            notes.append(
+                f"{pair['b']}: differs by {entry['kind']}. Of {entry['items']} such contrasts "
+                f"{model.name} has {entry['accuracy']:.0f} % right ({low:.0f} to {high:.0f})."
+            )
+        if not pair["check"]:
+            notes.append(f"{pair['b']}: differs by none of the kinds that contrasts are known of.")
+    return notes
 
 
 def _triples(model: "Model", a: str, b: list[str], on: list[str]) -> list[dict[str, Any]]:

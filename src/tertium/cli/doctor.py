@@ -10,7 +10,10 @@ from tertium.cli.output import show, table
 
 __all__ = ["doctor"]
 
-_PACKAGES = ("tertium", "torch", "transformers", "sentence-transformers", "scikit-learn", "scipy")
+_PACKAGES = (
+    *("tertium", "numpy", "onnxruntime", "tokenizers"),
+    *("torch", "transformers", "sentence-transformers", "scikit-learn", "scipy"),
+)
 
 
 def doctor(as_json: options.Json = False) -> None:
@@ -28,13 +31,10 @@ def doctor(as_json: options.Json = False) -> None:
 
 
 def _report() -> dict[str, Any]:
-    import torch
-
     from tertium.engines.check import engine_states
     from tertium.errors import EXTRAS
     from tertium.files import cache_folder
-    from tertium.hardware import processor
-    from tertium.models.bfloat16 import bfloat16_state
+    from tertium.hardware import default_threads, has_accelerator, processor
 
     return {
         "python": platform.python_version(),
@@ -42,15 +42,23 @@ def _report() -> dict[str, Any]:
         "machine": {
             "processor": processor(),
             "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "accelerator": torch.cuda.is_available() or torch.backends.mps.is_available(),
+            "threads": default_threads(),
+            "accelerator": has_accelerator(),
         },
         "extras": {name: _extra(packages) for name, packages in EXTRAS.items()},
-        "engines": {**engine_states(), "bfloat16": bfloat16_state()},
+        "engines": {**engine_states(), "bfloat16": _bfloat16()},
         "model": _model(),
         "data": _data(),
         "cache": str(cache_folder()),
     }
+
+
+def _bfloat16() -> str:
+    if _extra(("torch",)) != "installed":
+        return "missing torch"
+    from tertium.models.bfloat16 import bfloat16_state
+
+    return bfloat16_state()
 
 
 def _version(name: str) -> str:
@@ -69,7 +77,7 @@ def _extra(packages: tuple[str, ...]) -> str:
 
 def _model() -> dict[str, str]:
     from tertium.errors import TertiumError
-    from tertium.models.names import SHA256, default_folder
+    from tertium.models.embedded import SHA256, default_folder
 
     try:
         return {"default": str(default_folder()), "sha256": f"{SHA256} (checked)"}

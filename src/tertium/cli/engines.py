@@ -162,7 +162,7 @@ def _torch_first(model: str) -> "Model":
     """The model as torch runs it on the processor, to compare with; without torch, as it is."""
     import tertium
 
-    by_torch = {"engine": "torch", "device": "cpu"} if find_spec("torch") else {}
+    by_torch: dict[str, Any] = {"engine": "torch", "device": "cpu"} if find_spec("torch") else {}
     return tertium.load(model, **by_torch)
 
 

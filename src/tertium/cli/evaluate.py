@@ -2,25 +2,42 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tertium.cli import checks, options
-from tertium.cli.output import count, note, say, show
+from tertium.cli.fit import NAMES, LabelledFile, rows_of
+from tertium.cli.output import count, note, say, show, table
 from tertium.errors import TertiumError, require, unknown_name
+
+if TYPE_CHECKING:
+    from tertium.data.shapes import Recognised
 
 __all__ = ["evaluate", "report"]
 
 _MARKDOWN = (".md", ".markdown")
+_LATEX = ".tex"
 
 
+@options.grouped
 def evaluate(
-    model: options.ModelArgument = "default",
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            help="Reserved name, folder or hub id; several with --pairs.", callback=checks.model
+        ),
+    ] = ["default"],
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Evaluate on these labelled pairs instead of a suite.", callback=checks.file
+        ),
+    ] = None,
     suite: Annotated[
         str,
         typer.Option(
-            help="sts, transfer, geometry or csts; several separated by commas.",
+            help="sts, transfer, geometry, csts or mteb:NAME; several separated by commas.",
             callback=checks.suites,
         ),
     ] = "sts",
@@ -58,16 +75,45 @@ def evaluate(
         ),
     ] = None,
     engine: options.Engine = "default",
+    precision: Annotated[
+        str, typer.Option(help="float32, or bf16: faster on some processors, with torch only.")
+    ] = "float32",
+    trust_remote_code: options.TrustRemoteCode = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also save the results: .json or .md.")
+        Path | None,
+        typer.Option("--output", "-o", help="Also save the results: .json, .md or .tex."),
     ] = None,
+    *,
+    file: LabelledFile,
     as_json: options.Json = False,
 ) -> None:
-    """Evaluate a model on STS, transfer tasks, the geometry of its space, or conditions.
+    """Evaluate models on your own pairs, or one on STS, transfer tasks, geometry, or conditions.
 
     Example: tertium evaluate default --suite sts,geometry --data FOLDER
     """
     _check(text, exclude_overlap, predictions, output)
+    if pairs is not None:
+        _evaluate_pairs(
+            models,
+            file.recognise(pairs),
+            output=output,
+            positive=file.positive,
+            as_json=as_json,
+            exclude=exclude_overlap,
+            data=data,
+            engine=engine,
+            resamples=bootstrap,
+            seed=seed,
+        )
+        return
+    if len(models) > 1:
+        raise TertiumError(
+            "Several models are compared on pairs of your own (--pairs FILE); on a suite, name one "
+            "and another as its --baseline."
+        )
+    if file:
+        raise TertiumError("Columns, labels and --positive describe --pairs FILE.")
+    (model,) = models
     import tertium
 
     if predictions is not None:
@@ -77,11 +123,13 @@ def evaluate(
         scorer = tertium.load(model, engine=engine)
         written = write_predictions(scorer, predictions, folder=find_folder(data))
         note(f"{predictions}: {count(written, 'prediction')}")
+    if engine == "default" and (precision == "bf16" or trust_remote_code):
+        engine = "torch"
     poolings = [None] if pooling is None else pooling.split(",")
     reports: dict[str, tertium.Report] = {}
     for name in poolings:
         reports[str(name)] = found = tertium.evaluate(
-            tertium.load(model, pooling=name, engine=engine),
+            tertium.load(model, pooling=name, engine=engine, trust_remote_code=trust_remote_code),
             suite.split(","),
             data=data,
             text=text,
@@ -89,6 +137,7 @@ def evaluate(
             exclude=exclude_overlap,
             resamples=bootstrap,
             seed=seed,
+            precision=precision,
         )
         if not as_json:
             say(f"pooling {name}\n{found}\n" if len(poolings) > 1 else str(found))
@@ -96,6 +145,81 @@ def evaluate(
         _save(reports, output)
         note(f"saved {output}")
     show(_json(reports), as_json=as_json)
+
+
+def _evaluate_pairs(
+    models: list[str], pairs: "Recognised", *, output: Path | None, as_json: bool, **options: Any
+) -> None:
+    from tertium.recipes.pairs import evaluate_pairs
+
+    found = evaluate_pairs(models, pairs, **options)
+    for message in found["notes"]:
+        note(f"note: {message}")
+    headings, rows = _side_by_side(found)
+    if output is not None:
+        from tertium.evaluation.report import latex_table, markdown_table
+        from tertium.files import atomic_path
+
+        text = json.dumps(found, indent=2, allow_nan=False) + "\n"
+        if output.suffix.lower() in _MARKDOWN:
+            text = markdown_table(headings, rows) + "\n"
+        elif output.suffix.lower() == _LATEX:
+            text = latex_table(headings, rows) + "\n"
+        with atomic_path(output) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        note(f"saved {output}")
+    raters = found["raters"]
+    lines: list[Any] = [
+        f"{pairs.file}: {count(found['pairs'], 'pair')}",
+        table(headings, rows, right=headings[1:]),
+    ]
+    if raters is not None:
+        alpha, most = raters["alpha"], raters["perfect_model"]
+        lines.append(
+            f"{len(raters['raters'])} raters: Krippendorff's alpha "
+            f"{'undefined' if alpha is None else f'{alpha:.2f}'}"
+            + ("" if most is None else f"; a perfect model would reach about {most:.1f} (Pearson)")
+        )
+    show(found, *lines, as_json=as_json)
+
+
+def _side_by_side(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """A row for each figure, a column for each model."""
+    entries = found["models"]
+    rows = [
+        [name, *(_cell(*dict(_named(entry))[name]) for entry in entries)]
+        for name, _ in _named(entries[0])
+    ]
+    headline = found["headline"]
+    clean = [(entry["leak_free"] or {}).get("figures") for entry in entries]
+    if any(entry["leak_free"] for entry in entries):
+        cells = [
+            ""
+            if entry["leak_free"] is None
+            else "all seen"
+            if free is None
+            else f"{free[headline]:.1f}"
+            for entry, free in zip(entries, clean, strict=True)
+        ]
+        rows.append([f"{NAMES[headline]}, leak-free", *cells])
+    changes = [entry["difference"] for entry in entries]
+    if any(changes):
+        known = [None if c is None or c["difference"] is None else c for c in changes]
+        rows.append(["difference", *("" if c is None else _change(c) for c in known)])
+        rows.append(["p (Holm)", *("" if c is None else f"{c['p_adjusted']:.3f}" for c in known)])
+    return ["", *(entry["model"] for entry in entries)], rows
+
+
+def _named(entry: dict[str, Any]) -> list[tuple[str, tuple[str, str]]]:
+    return [(name, (value, spread)) for name, value, spread in rows_of(entry)]
+
+
+def _cell(value: str, spread: str) -> str:
+    return f"{value} ({spread})" if spread else value
+
+
+def _change(change: dict[str, Any]) -> str:
+    return _cell(f"{change['difference']:+.1f}", "{:+.1f} to {:+.1f}".format(*change["interval"]))
 
 
 def report(
@@ -197,7 +321,7 @@ def _check(text: str, exclude: list[str], predictions: Path | None, output: Path
     if predictions is not None:
         check_ending(predictions, (".json",))
     if output is not None:
-        check_ending(output, (".json", *_MARKDOWN))
+        check_ending(output, (".json", *_MARKDOWN, _LATEX))
     check_outputs(None, predictions, output)
 
 
@@ -220,6 +344,8 @@ def _save(reports: dict[str, Any], output: Path) -> None:
 
     if output.suffix.lower() in _MARKDOWN:
         text = "\n".join(report.to_markdown() for report in reports.values())
+    elif output.suffix.lower() == _LATEX:
+        text = "\n".join(report.to_latex() for report in reports.values())
     else:
         text = json.dumps(_json(reports), indent=2, allow_nan=False) + "\n"
     with atomic_path(output) as temporary:

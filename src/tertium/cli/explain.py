@@ -64,7 +64,8 @@ def explain(
     _check(method, output)
     import tertium
 
-    scorer = tertium.load(model or ("sts" if on is None else "conditional"), engine=engine)
+    plain = "sts-fast" if method == "gradients" else "sts"  # reads texts together
+    scorer = tertium.load(model or (plain if on is None else "conditional"), engine=engine)
     found = scorer.explain(a, b, condition=on, method=method, steps=steps, by=by, most=most)
     for path in output:
         _write(found, path)
@@ -112,9 +113,9 @@ def focus(
     from tertium.explain import focus as looked
     from tertium.explain.pictures import focus_figure
 
-    encoder, head = attending_part(tertium.load(model or "conditional"))
-    other = None if baseline is None else attending_part(tertium.load(baseline))[0]
-    found = looked(encoder, (a, b, on), head=head, baseline=other)
+    part = attending_part(tertium.load(model or "conditional"))
+    other = None if baseline is None else attending_part(tertium.load(baseline))
+    found = looked(part, (a, b, on), baseline=other)
     files = [] if output is None else save_figures({"focus": focus_figure(found)}, output)
     show(
         {
@@ -157,7 +158,9 @@ def _write(found: "Explanation", path: Path) -> None:
 
 
 def _focus_table(found: "Focus") -> "Table":
-    received = [matrix.nanmean(dim=0) for matrix in (found.attention, found.weights)]
+    import numpy as np
+
+    received = [np.nanmean(matrix, axis=0) for matrix in (found.attention, found.weights)]
     ends = [(float(values.min()), float(values.max())) for values in received]
     rows: list[list[str | Text]] = []
     for at, word in enumerate(found.words):

@@ -1,4 +1,4 @@
-"""``tertium index``: texts in a folder that can be searched and extended."""
+"""``tertium index``: texts in a folder that can be searched, filtered, changed and exported."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,19 +6,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tertium.cli import checks, options
-from tertium.cli.output import cell, count, show, table
+from tertium.cli.output import VERDICT, cell, count, show, table, verdict_cells
 from tertium.errors import TertiumError, unknown_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tertium.corpus import Index
+    from tertium.records.decision import Decision
+    from tertium.types import Hit
 
-__all__ = ["add", "app", "build", "search", "stats"]
+__all__ = ["add", "app", "build", "compact", "delete", "export", "search", "stats", "update"]
 
 app = typer.Typer(help="Search many texts by meaning.", no_args_is_help=True)
 
+_DEAD = 0.3  # share of dead vectors from which a note says how to be rid of them
+
 Folder = Annotated[Path, typer.Argument(help="Folder of the index.")]
+Where = Annotated[
+    str | None,
+    typer.Option(help="Only texts that meet this filter: \"year >= 2020 AND lang = 'en'\"."),
+]
+Passages = Annotated[
+    bool,
+    typer.Option(
+        "--passages/--beginning",
+        help="Cut texts that are longer than the model reads into passages, or read only their "
+        "beginning.",
+    ),
+]
 
 
 @app.command()
@@ -30,16 +46,17 @@ def build(
     dtype: Annotated[
         str, typer.Option(help="float32, or int8: a quarter of the space, slightly less exact.")
     ] = "float32",
+    passages: Passages = True,
     *,
     corpus: options.Corpus,
     as_json: options.Json = False,
 ) -> None:
-    """Encode texts and store them with their vectors in a folder.
+    """Encode texts and store them with their columns and vectors in a folder.
 
     Example: tertium index build sentences.txt -o my-index
     """
-    from tertium.corpus.append import check_new_index
-    from tertium.corpus.manifest import Dtype
+    from tertium.corpus.store import Dtype
+    from tertium.corpus.write import check_new_index
 
     if dtype not in set(Dtype):
         raise unknown_name("dtype", dtype, [str(known) for known in Dtype])
@@ -50,7 +67,8 @@ def build(
 
     given = corpus.stream()
     loaded = load_embedder(model, engine=engine)
-    index = Index.build(output, given.pop("texts"), loaded, dtype=dtype, **given)
+    texts = given.pop("texts")
+    index = Index.build(output, texts, loaded, dtype=dtype, passages=passages, **given)
     _show_added(index, len(index), as_json=as_json)
 
 
@@ -60,6 +78,7 @@ def add(
     index: Folder,
     model: options.IndexModel = None,
     engine: options.Engine = "default",
+    passages: Passages = True,
     *,
     corpus: options.Corpus,
     as_json: options.Json = False,
@@ -70,8 +89,125 @@ def add(
     """
     opened = _open(index, model, engine)
     given = corpus.stream()
-    added = opened.add(given.pop("texts"), **given)
+    added = opened.add(given.pop("texts"), passages=passages, **given)
     _show_added(opened, added, as_json=as_json)
+
+
+@app.command()
+def update(
+    index: Folder,
+    texts: Annotated[
+        Path | None,
+        typer.Argument(help="Table of texts with their ids.", callback=checks.file),
+    ] = None,
+    column: options.Column = None,
+    id_column: Annotated[str, typer.Option(help="Column of ids.")] = "id",
+    where: Where = None,
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", help="With --where, write a column: name=value; may be repeated."),
+    ] = [],
+    model: options.IndexModel = None,
+    engine: options.Engine = "default",
+    passages: Passages = True,
+    as_json: options.Json = False,
+) -> None:
+    """Replace texts by their ids and add new ones, or write columns of texts that meet a filter.
+
+    Only texts that changed are encoded.
+
+    Example: tertium index update my-index changed.csv --id-column id
+    """
+    if (texts is None) == (where is None) or (where is None) != (not settings):
+        raise TertiumError("Give a table of texts, or a filter with --where and values with --set.")
+    opened = _open(index, model, engine)
+    if where is not None:
+        changed = opened.set_columns(_settings(settings), where=where)
+        counts = {"added": 0, "changed": 0, "columns": changed, "same": 0}
+        document = _summary(opened) | {"update": counts}
+        message = f"{index}: columns of {count(changed, 'text')} written"
+        return show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
+    assert texts is not None
+    given = options.Corpus(texts, column, id_column).stream()
+    del given["vectors"]
+    found = opened.update(given.pop("texts"), passages=passages, **given)
+    message = (
+        f"{index}: {found.changed:,} changed, {found.added:,} added, {found.columns:,} with other "
+        f"columns only, {found.same:,} the same; {count(len(opened), 'text')}"
+    )
+    document = _summary(opened) | {
+        "update": {
+            "added": found.added,
+            "changed": found.changed,
+            "columns": found.columns,
+            "same": found.same,
+        }
+    }
+    return show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
+
+
+@app.command()
+def delete(
+    index: Folder,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of texts.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--ids", help="File of ids instead, one per line.", callback=checks.file),
+    ] = None,
+    where: Where = None,
+    as_json: options.Json = False,
+) -> None:
+    """Delete texts by their ids, or all that meet a filter.
+
+    Example: tertium index delete my-index 17 42
+    """
+    if sum((bool(ids), file is not None, where is not None)) != 1:
+        raise TertiumError("Say which texts: by their ids, by --ids FILE, or by --where FILTER.")
+    from tertium.data.tables import read_lines
+
+    opened = _open(index, None, "default")
+    named = ids if file is None else [line for line in read_lines(file) if line]
+    deleted = opened.delete(None if where is not None else named, where=where)
+    message = f"{index}: {count(deleted, 'text')} deleted, {len(opened):,} left"
+    document = _summary(opened) | {"deleted": deleted}
+    show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
+
+
+@app.command()
+def compact(index: Folder, as_json: options.Json = False) -> None:
+    """Give back the space of deleted texts.
+
+    Example: tertium index compact my-index
+    """
+    opened = _open(index, None, "default")
+    saved = opened.compact()
+    message = f"{index}: {count(len(opened), 'text')}, {_bytes(saved)} given back"
+    show(_summary(opened) | {"saved": saved}, as_json=as_json, notes=message)
+
+
+@app.command()
+def export(
+    index: Folder,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write; of lance, a new folder.")
+    ],
+    to: Annotated[str, typer.Option(help="parquet, lance or pgvector-sql.")] = "parquet",
+    where: Where = None,
+    name: Annotated[str, typer.Option("--table", help="Name of the table, in SQL.")] = "texts",
+    as_json: options.Json = False,
+) -> None:
+    """Write texts, columns and vectors for another database.
+
+    Example: tertium index export my-index --to parquet -o my-index.parquet
+    """
+    from tertium.corpus.export import ExportFormat, export_index
+
+    if to not in set(ExportFormat):
+        raise unknown_name("format", to, [str(known) for known in ExportFormat])
+    opened = _open(index, None, "default")
+    rows = export_index(opened, output, to, where=where, table=name)
+    document = {"index": str(index), "output": str(output), "format": to, "rows": rows}
+    show(document, as_json=as_json, notes=f"{output}: {count(rows, 'vector')} with their texts")
 
 
 @app.command()
@@ -95,6 +231,21 @@ def search(
         float | None,
         typer.Option(help="Minimum cosine of a hit.", callback=checks.threshold),
     ] = None,
+    where: Where = None,
+    hybrid: Annotated[
+        bool, typer.Option("--hybrid", help="Rank by meaning and by words together.")
+    ] = False,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Model that puts the first hits in order (default with --on: conditional).",
+            callback=checks.model,
+        ),
+    ] = None,
+    condition: Annotated[
+        str | None, typer.Option("--on", help="Rank the first hits with respect to this.")
+    ] = None,
+    rerank_top: Annotated[int, typer.Option(min=1, help="How many hits that model is given.")] = 50,
     model: options.IndexModel = None,
     engine: options.Engine = "default",
     column: options.Column = None,
@@ -116,9 +267,15 @@ def search(
         check_ending(output, TABLES)
         check_outputs(file, output)
     opened = _open(index, model, engine)
+    chosen: dict[str, Any] = {"k": k, "threshold": threshold, "where": where, "hybrid": hybrid}
+    if rerank is not None or condition is not None:
+        from tertium.engines.loading import load
+
+        loaded = load(rerank or "conditional", engine=engine)
+        chosen |= {"rerank": loaded, "on": condition, "rerank_top": rerank_top}
     asked = queries or []
     if output is None:
-        _show_hits(opened, asked, k=k, threshold=threshold, as_json=as_json)
+        _show_hits(opened, asked, chosen, as_json=as_json)
         return
     from tertium.corpus.inputs import table as write_table
     from tertium.data.readers import iter_texts
@@ -126,21 +283,32 @@ def search(
     from tertium.progress import bar
 
     total = 0
-    columns = ("query", "rank", "id", "text", "similarity")
+    further = opened.manifest.columns
+    ours = ("query", "rank", "id", "text", "similarity")
+    decision = opened.model.decision
+    said = () if decision is None else VERDICT
+    columns = (*ours, *(f"{n}_" if n in (*ours, *said) else n for n in further), *said)
     texts = asked if file is None else iter_texts(file, column=column)
     with (
         write_table(output, columns, spreadsheet_safe=spreadsheet_safe) as write,
         bar(total=None, label="searching", unit="query") as shown,
     ):
         for window in chunks(texts, 1024):
-            found = opened.search_many(window, k=k, threshold=threshold, progress=False)
+            found = opened.search_many(window, progress=False, **chosen)
             for query, hits in zip(window, found, strict=True):
                 for rank, hit in enumerate(hits, 1):
-                    write((query, rank, hit.id, hit.text, hit.score))
+                    values = (hit.columns.get(name) for name in further)
+                    cells = verdict_cells(decision, hit.cosine)
+                    write((query, rank, hit.id, hit.text, hit.score, *values, *cells))
             total += len(window)
             shown.update(len(window))
     show(
-        {"index": str(index), "output": str(output), "queries": total},
+        {
+            "index": str(index),
+            "output": str(output),
+            "queries": total,
+            "decision": None if decision is None else decision.to_json("cosine"),
+        },
         as_json=as_json,
         notes=f"{output}: hits for {'1 query' if total == 1 else f'{total:,} queries'}",
     )
@@ -150,18 +318,15 @@ def search(
 def stats(
     index: Folder,
     check: Annotated[
-        bool, typer.Option("--check", help="Read every file and compare its hash.")
+        bool, typer.Option("--check", help="Read everything and compare checksums.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show what an index holds; with --check, whether it is intact.
+    """Show what an index holds and what share of it is dead; with --check, whether it is intact.
 
     Example: tertium index stats my-index
     """
-    checks.index(index)
-    from tertium.corpus import Index
-
-    opened = Index.open(index)
+    opened = _open(index, None, "default")
     if check:
         opened.check()
     summary = _summary(opened) | {"checked": check}
@@ -177,12 +342,26 @@ def stats(
 def _open(index: Path, model: str | None, engine: str) -> "Index":
     checks.index(index)
     from tertium.corpus import Index
-    from tertium.engines.loading import load_embedder
 
     opened = Index.open(index, engine=engine)  # fails before a model is loaded in vain
     if model is None:
         return opened
+    from tertium.engines.loading import load_embedder
+
     return Index.open(index, load_embedder(model, engine=engine))
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """``name=value``; numbers where they are written as such, nothing to empty a column."""
+    from tertium.corpus.inputs import typed
+
+    found = {}
+    for each in given:
+        name, sign, value = each.partition("=")
+        if not sign or not name.strip():
+            raise TertiumError(f"--set {each}: write name=value.")
+        found[name] = typed(value)
+    return found
 
 
 def _summary(index: "Index") -> dict[str, Any]:
@@ -191,39 +370,86 @@ def _summary(index: "Index") -> dict[str, Any]:
     return {
         "index": str(index.folder),
         "texts": len(index),
+        "vectors": manifest.rows,
+        "dead": manifest.dead,
+        "dead_share": round(manifest.dead / manifest.rows, 4) if manifest.rows else 0.0,
+        "columns": list(manifest.columns),
         "model": manifest.model.model_dump(),
         "dtype": manifest.dtype,
         "search": "exact" if manifest.graph is None else "hnsw",
         "recall": None if recall is None else recall.model_dump(),
         "segments": len(manifest.segments),
-        "bytes": sum(record.size for record in manifest.files().values()),
+        "bytes": index.size,
     }
+
+
+def _dead_note(index: "Index") -> list[str]:
+    manifest = index.manifest
+    if not manifest.rows or manifest.dead < _DEAD * manifest.rows:
+        return []
+    share = manifest.dead / manifest.rows
+    return [f"{share:.0%} of the vectors are dead. To be rid of them: tertium index compact"]
+
+
+def _bytes(number: int) -> str:
+    return f"{number / 1e6:,.1f} MB"
 
 
 def _show_added(index: "Index", added: int, *, as_json: bool) -> None:
     recall = index.manifest.recall
     quality = "exact search" if recall is None else f"recall@{recall.at} {recall.value:.3f}"
     new = f", {added:,} of them new" if added < len(index) else ""
-    message = f"{index.folder}: {count(len(index), 'text')}{new}, {quality}"
+    alive = index.manifest.rows - index.manifest.dead
+    long = f" in {count(alive, 'passage')}" if index.manifest.passages else ""
+    message = f"{index.folder}: {count(len(index), 'text')}{new}{long}, {quality}"
     show(_summary(index) | {"added": added}, as_json=as_json, notes=message)
 
 
 def _show_hits(
-    index: "Index", queries: list[str], *, k: int, threshold: float | None, as_json: bool
+    index: "Index", queries: list[str], chosen: dict[str, Any], *, as_json: bool
 ) -> None:
-    found = index.search_many(queries, k=k, threshold=threshold)
+    found = index.search_many(queries, **chosen)
+    decision = index.model.decision
     document = {
         "index": str(index.folder),
+        "decision": None if decision is None else decision.to_json("cosine"),
         "queries": [
-            {
-                "query": query,
-                "hits": [{"id": hit.id, "text": hit.text, "score": hit.score} for hit in hits],
-            }
+            {"query": query, "hits": [_document(hit, decision) for hit in hits]}
             for query, hits in zip(queries, found, strict=True)
         ],
     }
+    heading = "cosine" if not chosen["hybrid"] and "rerank" not in chosen else "score"
     lines: list[RenderableType] = []
     for query, hits in zip(queries, found, strict=True):
-        rows = [(f"{hit.score:.3f}", hit.id, hit.text) for hit in hits]
-        lines += [cell(query, style="bold"), table(("cosine", "id", "text"), rows)]
-    show(document, *lines, as_json=as_json)
+        rows = [
+            (f"{hit.score:.3f}", *_verdict(decision, hit), hit.id)
+            + (hit.text if hit.passage is None else f"… {hit.passage} …",)
+            + ((", ".join(f"{key}={value}" for key, value in hit.columns.items()),) * _has(index))
+            for hit in hits
+        ]
+        said = [] if decision is None else [decision.name]
+        headings = (heading, *said, "id", "text", *(["columns"] * _has(index)))
+        lines += [cell(query, style="bold"), table(headings, rows)]
+    notes = [] if decision is None else [f"{decision.name}: {decision.reason('cosine')}"]
+    show(document, *lines, as_json=as_json, notes=notes)
+
+
+def _verdict(decision: "Decision | None", hit: "Hit") -> tuple[str, ...]:
+    if decision is None:
+        return ()
+    if hit.cosine is None:  # found by its words only
+        return ("",)
+    (found,) = decision.verdicts([hit.cosine], measure="cosine")
+    return (str(found).removeprefix(f"{decision.name}: "),)
+
+
+def _has(index: "Index") -> int:
+    return 1 if index.manifest.columns else 0
+
+
+def _document(hit: "Hit", decision: "Decision | None") -> dict[str, Any]:
+    found = {"id": hit.id, "text": hit.text, "score": hit.score, "cosine": hit.cosine}
+    if decision is not None:
+        found |= dict(zip(VERDICT, verdict_cells(decision, hit.cosine), strict=True))
+    found |= {"columns": dict(hit.columns)} if hit.columns else {}
+    return found | ({} if hit.passage is None else {"passage": hit.passage})

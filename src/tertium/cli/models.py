@@ -95,6 +95,12 @@ def ensemble(
     models: options.ModelNames,
     output: options.NewFolder,
     weight: options.Weight = None,
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="Pooling of all members (default: each one's own).", callback=checks.pooling
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write a model whose embedding is the sum of other models' embeddings.
@@ -110,13 +116,15 @@ def ensemble(
     from tertium.models.names import takes_conditions
 
     if takes_conditions(models[0]):
+        if pooling is not None:
+            raise typer.BadParameter("models that take a condition have no pooling to choose")
         mean = average(models, weight=weight)
         mean.save(output)
         members = mean.members
         found: dict[str, object] = {"scale": list(mean.scale)}
         gives = "scores on {:g}..{:g}".format(*mean.scale)
     else:
-        total = combine(models, weight=weight)
+        total = combine(models, weight=weight, pooling=pooling)
         total.save(output)
         members = total.members
         found = {"pooling": total.pooling, "dimension": total.dimension}

@@ -10,15 +10,38 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from tertium.cli import checks
+from tertium.cli.output import note
 
 if TYPE_CHECKING:
     from tertium.corpus.rows import Source
+    from tertium.data import columns as data_columns
+    from tertium.data.shapes import Recognised
+    from tertium.records.decision import Decision
 
 __all__ = [
-    *("Column", "Condition", "Corpus", "DataFolder", "DataOrHub", "Engine", "Evaluation"),
+    *(
+        "Column",
+        "Columns",
+        "Condition",
+        "Corpus",
+        "DataShape",
+        "DataFolder",
+        "DataOrHub",
+        "Engine",
+        "Evaluation",
+    ),
     *("IndexModel", "Jobs", "Json", "Method", "Model", "ModelArgument", "ModelNames"),
-    *("NewFolder", "Overrides", "Resume", "RunFolder", "SafeCells", "Scorer", "StrictData"),
-    *("TableFile", "Texts", "Weight", "grouped"),
+    *(
+        "NewFolder",
+        "Overrides",
+        "Resume",
+        "RunFolder",
+        "SafeCells",
+        "Scorer",
+        "StrictData",
+        "StripHtml",
+    ),
+    *("TableFile", "Texts", "TrustRemoteCode", "Weight", "fitted_threshold", "grouped"),
 ]
 
 _MODEL = "Reserved name, folder or hub id"
@@ -52,6 +75,13 @@ Engine = Annotated[
         callback=checks.engine,
     ),
 ]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run Python code that comes with the model. It can do anything that you can.",
+    ),
+]
 Condition = Annotated[str | None, typer.Option("--on", help="Compare with respect to this.")]
 Weight = Annotated[
     float | None,
@@ -70,8 +100,12 @@ Texts = Annotated[
 Column = Annotated[
     str | None,
     typer.Option(
-        help="Column of a table that holds the texts (default: sentence, text, sentences or texts)."
+        help="Column of the texts; several, separated by commas, are joined (default: sentence, "
+        "text, sentences or texts)."
     ),
+]
+StripHtml = Annotated[
+    bool, typer.Option("--strip-html", help="Read the texts as HTML, and leave out its tags.")
 ]
 DataFolder = Annotated[
     Path | None,
@@ -145,16 +179,19 @@ class Corpus:
     vectors: Annotated[
         Path | None,
         typer.Option(
-            help="Vectors of these texts that encode wrote, a .npy file or a folder.",
+            help="Vectors of these texts that encode wrote: a .npy or .parquet file, or a folder.",
             callback=checks.vectors,
         ),
     ] = None
+    strip_html: StripHtml = False
 
     def read(self) -> tuple[list[str], list[str]]:
         """All texts with their ids."""
         from tertium.corpus.inputs import read_corpus
 
-        return read_corpus(self.texts, column=self.column, id_column=self.id_column)
+        return read_corpus(
+            self.texts, column=self.column, id_column=self.id_column, strip_html=self.strip_html
+        )
 
     def source(self, texts: list[str], *, model: str, engine: str) -> "Source":
         """The stored vectors of ``texts``, or the model that encodes them."""
@@ -166,17 +203,121 @@ class Corpus:
         return load_embedder(model, engine=engine)
 
     def stream(self) -> dict[str, Any]:
-        """Texts, ids and vectors as an index takes them, without holding them all."""
-        from tertium.corpus.inputs import iter_ids, read_vectors
+        """Texts, ids, columns and vectors as an index takes them, without holding them all."""
+        from tertium.corpus.inputs import iter_columns, iter_ids, read_vectors
         from tertium.data.readers import iter_texts
 
-        ids, vectors = self.id_column, self.vectors
-        again = iter_texts(self.texts, column=self.column)  # compared with the vectors' texts
+        ids, vectors, html = self.id_column, self.vectors, self.strip_html
+        again = iter_texts(
+            self.texts, column=self.column, strip_html=html
+        )  # compared with the vectors' texts
         return {
-            "texts": iter_texts(self.texts, column=self.column),
+            "texts": iter_texts(self.texts, column=self.column, strip_html=html),
             "ids": None if ids is None else iter_ids(self.texts, ids),
+            "columns": iter_columns(self.texts, column=self.column, id_column=ids),
             "vectors": None if vectors is None else read_vectors(vectors, texts=again),
         }
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """Columns of two texts that have no usual name."""
+
+    column1: Annotated[
+        str | None,
+        typer.Option(help="Column of the first text; several, separated by commas, are joined."),
+    ] = None
+    column2: Annotated[str | None, typer.Option(help="Column of the second text.")] = None
+    strip_html: StripHtml = False
+
+    def read(self) -> "data_columns.Columns":
+        """As the readers of data take them."""
+        from tertium.data.columns import Columns as Read
+
+        given = ("column", "column1", "column2", "label_column", "strip_html")
+        return Read.parse(**{name: getattr(self, name) for name in given if hasattr(self, name)})
+
+
+@dataclass(frozen=True)
+class Columns(PairColumns):
+    """Columns of labelled pairs that have no usual name."""
+
+    label_column: Annotated[
+        str | None,
+        typer.Option(help="Column of the label; several are those of as many raters."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class DataShape(Columns):
+    """What a file of data is, where its columns and values do not say it."""
+
+    column: Column = None
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            help="texts, pairs, graded, binary, words, positives, triplets or conditional "
+            "(default: recognised by columns and values)."
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Labels from least to most similar, separated by commas."),
+    ] = None
+    scale: Annotated[
+        str | None,
+        typer.Option(help="Lowest and highest grade, as 0,5 (default: by the grades found)."),
+    ] = None
+    split: Annotated[str | None, typer.Option(help="Only rows whose column split says this.")] = (
+        None
+    )
+
+    def __bool__(self) -> bool:
+        """Whether any of them was given."""
+        return any(getattr(self, field.name) for field in fields(self))
+
+    def recognise(self, path: Path, *, skip_bad_rows: bool = False) -> "Recognised":
+        """What the file is."""
+        from tertium.data.shapes import Shape, recognise
+        from tertium.errors import TertiumError, unknown_name
+
+        if self.shape is not None and self.shape not in set(Shape):
+            raise unknown_name("shape", self.shape, list(Shape))
+        scale = None
+        if self.scale is not None:
+            try:
+                comma = "," in self.scale  # 0-5 may be written, too, but not with a minus
+                ends = self.scale.split(",") if comma else self.scale.rsplit("-", 1)
+                low, high = (float(part) for part in ends)
+            except ValueError:
+                raise TertiumError(f"--scale {self.scale}: write it as LOW,HIGH.") from None
+            scale = (low, high)
+        return recognise(
+            path,
+            columns=self.read(),
+            shape=self.shape,
+            labels=None if self.labels is None else [w for w in self.labels.split(",") if w],
+            scale=scale,
+            split=self.split,
+            skip_bad_rows=skip_bad_rows,
+        )
+
+
+def fitted_threshold(
+    given: float | None, *, model: str, engine: str, usual: float
+) -> tuple[float, "Decision | None"]:
+    """The cosine to use: the one that was given, else the model's own, else the usual one.
+
+    Says on standard error where the model's own comes from.
+    """
+    from tertium.models.names import decision_of
+
+    decision = None if engine == "static" else decision_of(model)
+    threshold = None if decision is None else decision.rule("cosine").threshold
+    if given is not None or decision is None or threshold is None:
+        return usual if given is None else given, decision
+    note(f"{decision.name}: {decision.reason('cosine')}")
+    return threshold, decision
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

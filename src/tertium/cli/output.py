@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from tertium.records.decision import Decision, Measure
+
 __all__ = [
-    *("bar", "cell", "console", "count", "emit", "note", "save_figures", "say", "show"),
-    *("show_warning", "table", "visible"),
+    *("VERDICT", "bar", "cell", "console", "count", "emit", "note", "save_figures", "say", "show"),
+    *("show_warning", "table", "verdict_cells", "visible"),
 ]
+
+VERDICT = ("decision", "probability", "grade")  # columns of what a decision says
 
 # What a terminal may take for a command, or for another order of the letters: control characters
 # except tab and line feed, other line breaks, and overrides of the writing direction.
@@ -155,6 +159,18 @@ def bar(value: float, *, low: float, high: float, width: int = 20) -> str:
     share = min(max((value - low) / (high - low), 0.0), 1.0)
     full, rest = divmod(round(share * width * 8), 8)
     return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)
+
+
+def verdict_cells(
+    decision: "Decision | None", score: float | None, *, measure: "Measure" = "cosine"
+) -> tuple[str | float | None, ...]:
+    """What a decision says of a score, for the columns ``VERDICT``; nothing without a decision."""
+    if decision is None:
+        return ()
+    if score is None:
+        return (None,) * len(VERDICT)
+    (found,) = decision.verdicts([score], measure=measure)
+    return tuple(found.to_json().values())
 
 
 def count(number: int, noun: str) -> str:

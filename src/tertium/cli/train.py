@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,8 @@ from tertium.cli.output import note, save_figures, show, table
 from tertium.errors import TertiumError, require
 
 if TYPE_CHECKING:
+    from tertium.data.shapes import Recognised
+    from tertium.recipes.files import RecipeSource
     from tertium.recipes.train import Trained
 
 __all__ = ["distil", "lowshot", "recipes", "sweep", "train"]
@@ -18,17 +20,29 @@ __all__ = ["distil", "lowshot", "recipes", "sweep", "train"]
 ModelFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")]
 
 
+@options.grouped
 def train(
     recipe: Annotated[
         str,
         typer.Argument(
-            help="A recipe's name (see tertium recipes) or a YAML file.", callback=checks.recipe
+            metavar="FILE|RECIPE",
+            help="Your own data, from whose shape a recipe is chosen; or a recipe's name (see "
+            "tertium recipes), or a YAML file.",
+            callback=checks.recipe_or_data,
         ),
     ],
     output: ModelFolder,
     pairs: Annotated[
         Path | None,
         typer.Argument(help="Your own graded pairs, for the recipe's.", callback=checks.file),
+    ] = None,
+    chosen: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe",
+            help="For your own data: the recipe to train with (default: chosen by their shape).",
+            callback=checks.recipe,
+        ),
     ] = None,
     texts: Annotated[
         Path | None,
@@ -45,32 +59,61 @@ def train(
     set_: options.Overrides = [],
     evaluation: options.Evaluation = True,
     strict_data: options.StrictData = False,
+    trust_remote_code: options.TrustRemoteCode = False,
+    *,
+    shape: options.DataShape,
     as_json: options.Json = False,
 ) -> None:
-    """Train a model with a recipe.
+    """Train a model on your own data, or with a recipe.
 
-    Example: tertium train sts-regression-minilm -o my-model
+    Example: tertium train my_pairs.tsv -o my-model
     """
     from tertium.recipes.files import check_run, own_data, parse_settings, read_content
 
     check_run(output, resume=resume)
     settings = parse_settings(set_)
-    read_content(recipe, settings=settings)
+    if trust_remote_code:
+        settings["encoder.trust_remote_code"] = True
+    given: RecipeSource = recipe
+    if checks.is_data(recipe):
+        if pairs is not None or texts is not None:
+            raise TertiumError("The first file is the data already: leave the other one out.")
+        given, own = _choose(shape.recognise(Path(recipe)), chosen)
+    elif chosen is not None or shape:
+        raise TertiumError(
+            f"{recipe} is a recipe: --recipe and options of columns are for a file of data."
+        )
+    else:
+        own = own_data(recipe, pairs=pairs, texts=texts)
+    read_content(given, settings={**own, **settings})
     from tertium.evaluation.report import current_command
     from tertium.recipes.train import train as run
 
     trained = run(
-        recipe,
+        given,
         output,
         data=data,
         resume=resume,
         seed=seed,
-        settings={**own_data(recipe, pairs=pairs, texts=texts), **settings},
+        settings={**own, **settings},
         command=current_command(),
         evaluate_after=evaluation,
         strict_data=strict_data,
     )
     _show_trained(trained, as_json=as_json)
+
+
+def _choose(found: "Recognised", recipe: str | None) -> "tuple[RecipeSource, dict[str, Any]]":
+    """The recipe for a file; says what the file is, which recipe it gets, and why."""
+    from tertium.recipes.choose import choose
+
+    note(str(found))
+    for text in found.notes:
+        note(f"{found.file}: {text}")
+    choice = choose(found, recipe=recipe)
+    for reason in choice.reasons:
+        note(reason)
+    return choice.recipe, choice.settings
 
 
 def distil(
@@ -217,6 +260,14 @@ def lowshot(
         int, typer.Option(min=1, help="Seeds per recipe and size; each draws its own sentences.")
     ] = 5,
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps of every run.")] = 50,
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            help="Override a setting of all runs, as a.b=value; RECIPE:a.b=value, "
+            "@SIZE:a.b=value or RECIPE@SIZE:a.b=value of some; may be repeated.",
+        ),
+    ] = [],
     data: options.DataOrHub = None,
     jobs: options.Jobs = 1,
     as_json: options.Json = False,
@@ -242,6 +293,7 @@ def lowshot(
         sizes=numbers,
         seeds=seeds,
         steps=steps,
+        settings=set_,
         data=data,
         jobs=jobs,
         say=note,

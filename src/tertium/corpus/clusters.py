@@ -1,21 +1,27 @@
 """Groups of texts: communities around a text, or as many groups as are asked for."""
 
+import math
+import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tertium.corpus.exact import nearest
 from tertium.corpus.hnsw import check_threshold
 from tertium.corpus.rows import Matrix, Source, cosines, distinct_rows, unit
-from tertium.errors import TertiumError, TertiumWarning
+from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.progress import track
 
-__all__ = ["Cluster", "Clustering", "cluster"]
+__all__ = ["Cluster", "Clustering", "Outlier", "cluster", "name_clusters", "outliers"]
 
 _HELD = 1 << 24  # similarities that finding communities holds at once: 64 MB
 _WINDOW = 4096
+_WORD = re.compile(r"[^\W\d_]{2,}")
 _MOST = 200_000  # texts among which communities are looked for
 
 
@@ -120,6 +126,7 @@ def _communities(
 
 
 def _groups(vectors: Matrix, k: int, seed: int) -> list[Cluster]:
+    require("train", purpose="A given number of groups", packages=["sklearn"])
     from sklearn.cluster import MiniBatchKMeans
 
     means = MiniBatchKMeans(k, random_state=seed, batch_size=_WINDOW, n_init=3).fit(vectors)
@@ -144,3 +151,67 @@ def _ordered(
     order = np.lexsort((placed, -scores, placed != (-1 if centre is None else centre)))
     ranked = placed[order].tolist()
     return Cluster(ranked[0], tuple(ranked), tuple(scores[order].tolist()))
+
+
+class Outlier(NamedTuple):
+    """A text with the one that is nearest to it, which is not near."""
+
+    row: int
+    nearest: int
+    score: float
+
+
+def outliers(
+    texts: Sequence[str], source: Source, *, limit: int = 20, progress: bool | None = None
+) -> list[Outlier]:
+    """The texts that are least like any other, the loneliest first; every pair is looked at.
+
+    Args:
+        texts: any number; they and their vectors are held in memory.
+        source: a model, or the vectors that it made, row i of text i.
+        limit: how many.
+        progress: False for no progress on standard error.
+    """
+    if len(texts) < 2:
+        return []
+    rows = distinct_rows(texts, source, range(len(texts)), progress=progress)
+    partners, scores = np.empty(len(texts), np.int64), np.empty(len(texts))
+    for start in track(
+        range(0, len(texts), _WINDOW), label="outliers", unit="block", show=progress
+    ):
+        found = nearest(rows, rows.block(start, start + _WINDOW), 2)
+        own = np.arange(start, start + len(found.positions))
+        at = (found.positions[:, 0] == own).astype(int)  # of a repeated text, another may be first
+        partners[own] = found.positions[np.arange(len(own)), at]
+        scores[own] = found.scores[np.arange(len(own)), at]
+    order = np.argsort(scores, kind="stable")[:limit]
+    return [Outlier(int(row), int(partners[row]), float(scores[row])) for row in order]
+
+
+def name_clusters(
+    texts: Sequence[str], clusters: Sequence[Cluster], *, words: int = 3
+) -> list[tuple[str, ...]]:
+    """The words that tell each cluster from the others, by class-based TF-IDF.
+
+    A word's weight in a cluster is its share of the cluster's words times log(1 + A / f), where A
+    is the average number of words in a cluster and f how often the word stands in all of them
+    (Grootendorst, 2022, arXiv:2203.05794). Words of one letter and numbers do not count.
+    """
+    counts = [
+        Counter(word for row in group.rows for word in _WORD.findall(texts[row].lower()))
+        for group in clusters
+    ]
+    everywhere: Counter[str] = Counter()
+    for each in counts:
+        everywhere.update(each)
+    average = sum(everywhere.values()) / max(len(counts), 1)
+    found = []
+    for each in counts:
+        total = max(sum(each.values()), 1)
+        weights = {
+            word: count / total * math.log(1 + average / everywhere[word])
+            for word, count in each.items()
+        }
+        best = sorted(weights, key=lambda word: (-weights[word], word))
+        found.append(tuple(best[:words]))
+    return found

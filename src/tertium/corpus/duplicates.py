@@ -1,24 +1,31 @@
 """Near-duplicates: the first of them stays."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tertium.corpus.exact import SLACK, CosineBound, close_in_block, ranked
-from tertium.corpus.hnsw import Graph, Method, check_threshold
-from tertium.corpus.inputs import distinct
+from tertium.corpus.hnsw import Graph, Method, chosen_threshold
+from tertium.corpus.inputs import Distinct, distinct, normal_form
+from tertium.corpus.minhash import minhash_pairs
+from tertium.corpus.mining import mine_vectors
 from tertium.corpus.rows import Matrix, Positions, Rows, Scores, Source, cosines, distinct_rows
+from tertium.errors import TertiumError
 from tertium.progress import bar
 
 __all__ = [
     "Deduped",
     "Dropped",
     "Reason",
+    "decide",
     "dedupe",
     "dedupe_vectors",
+    "greedy",
 ]
 
 _BLOCK = 512  # texts that are decided on together
@@ -57,20 +64,40 @@ class Deduped:
     Attributes:
         kept: rows that stay, ascending.
         dropped: the others, ascending.
-        method: ``exact`` or ``hnsw``; None where no vectors were compared.
+        method: ``exact``, ``hnsw`` or ``minhash``; None where no vectors were compared.
+        threshold: the least cosine of what was dropped as near, where a number of texts was asked
+            for; else what was given.
     """
 
     kept: tuple[int, ...]
     dropped: tuple[Dropped, ...]
     method: Method | None
+    threshold: float | None = None
+
+    @property
+    def share(self) -> float:
+        """What share of the texts was dropped."""
+        return len(self.dropped) / max(len(self.kept) + len(self.dropped), 1)
+
+    def groups(self) -> list[tuple[int, tuple[Dropped, ...]]]:
+        """Each kept text that stands for others, and these, the largest group first."""
+        found: dict[int, list[Dropped]] = {}
+        for gone in self.dropped:
+            found.setdefault(gone.kept, []).append(gone)
+        ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        return [(kept, tuple(gone)) for kept, gone in ordered]
 
 
 def dedupe(
     texts: Sequence[str],
     source: Source | None,
     *,
-    threshold: float = 0.9,
+    threshold: float | None = None,
     method: Method | str = Method.AUTO,
+    against: Sequence[str] | None = None,
+    against_vectors: NDArray[Any] | None = None,
+    keep_different: str | None = None,
+    to: int | None = None,
     progress: bool | None = None,
 ) -> Deduped:
     """Drop every text that is near an earlier one that was kept.
@@ -83,27 +110,78 @@ def dedupe(
         texts: any number; they and their vectors are held in memory.
         source: a model, or the vectors that it made, row i of text i; None drops only texts that
             are the same, white space and Unicode spelling aside.
-        threshold: minimum cosine of near-duplicates.
+        threshold: minimum cosine of near-duplicates (default: what ``fit`` found for the
+            model; else 0.9).
         method: ``exact`` compares with every kept text; ``hnsw`` takes less than quadratic time,
-            and may overlook a near one; ``auto`` is exact up to 1,000,000 texts.
+            and may overlook a near one; ``minhash`` compares only texts that share many runs of
+            characters, and encodes no others; ``auto`` is exact up to 1,000,000 texts.
+        against: drop what is near one of these instead; ``kept`` of what is dropped is then a row
+            of these, and ``texts`` are not compared with each other.
+        against_vectors: of these, where ``source`` is a matrix.
+        keep_different: a regular expression: texts that differ in what it finds are no duplicates,
+            whatever their cosine (an order number, a date).
+        to: drop as many as it takes to keep this number, the most similar pairs first, instead of
+            those above ``threshold``.
         progress: False for no progress on standard error.
     """
-    check_threshold(threshold)
-    found = distinct(texts)
-    near: dict[int, Dropped] = {}
-    chosen = None if source is None else Method(method).chosen(len(found.rows))
-    if source is not None and found.rows:
+    limit = chosen_threshold(threshold, source, usual=0.9)
+    chosen = Method(method)
+    if against is not None:
+        joined = _join(source, against_vectors)
+        every, count = [*against, *texts], len(against)
+        return _against(every, joined, count, limit, chosen, keep_different, progress=progress)
+    keys = _keys(texts, keep_different)
+    found = distinct(texts, keys)
+    if to is not None:
+        check_count(to, len(texts))
+    if source is None or not found.rows:
+        return decide(texts, found, {}, None, None)
+    used = chosen.chosen(len(found.rows))
+    own = [keys[row] for row in found.rows]
+    if to is not None:
         rows = distinct_rows(texts, source, found.rows, progress=progress)
-        partners, scores = dedupe_vectors(
-            rows, threshold=threshold, method=method, progress=progress
-        )
+        pairs = _down_to(rows, own, min(to, len(found.rows)), used, progress=progress)
+        least = min((score for _, score in pairs.values()), default=None)
+        return decide(texts, found, pairs, used, least)
+    if used is Method.MINHASH:
+        pairs = _by_minhash(texts, source, found.rows, own, limit, progress=progress)
+        return decide(texts, found, pairs, used, limit)
+    rows = distinct_rows(texts, source, found.rows, progress=progress)
+    pairs = {}
+    for members in _members(own):
+        part = rows if len(members) == len(rows) else _part(rows, members)
+        partners, scores = dedupe_vectors(part, threshold=limit, method=used, progress=progress)
         for at in np.flatnonzero(partners >= 0).tolist():
-            row, kept = found.rows[at], found.rows[int(partners[at])]
-            near[row] = Dropped(row, kept, float(scores[at]), Reason.NEAR)
+            pairs[int(members[at])] = (int(members[partners[at]]), float(scores[at]))
+    return decide(texts, found, pairs, used, limit)
+
+
+Pairs = dict[int, tuple[int, float]]  # a distinct text that goes, the one that stays, their cosine
+
+
+def check_count(to: int, texts: int) -> None:
+    """Raise unless so many of the texts can be kept."""
+    if not 1 <= to <= texts:
+        raise TertiumError(f"Of {texts:,} texts, from 1 to all can be kept, not {to:,}.")
+
+
+def decide(
+    texts: Sequence[str],
+    found: Distinct,
+    pairs: Pairs,
+    method: Method | None,
+    threshold: float | None,
+) -> Deduped:
+    """Rows of the file from places among the distinct texts."""
+    near = {}
+    for at, (kept, score) in pairs.items():
+        row = found.rows[at]
+        near[row] = Dropped(row, found.rows[kept], score, Reason.NEAR)
     same = {row: _same(row, first, near) for row, first in found.repeats.items()}
     dropped = {**near, **same}
     kept_rows = tuple(row for row in range(len(texts)) if row not in dropped)
-    return Deduped(kept_rows, tuple(dropped[row] for row in sorted(dropped)), chosen)
+    gone = tuple(dropped[row] for row in sorted(dropped))
+    return Deduped(kept_rows, gone, method, threshold)
 
 
 def _same(row: int, first: int, near: dict[int, Dropped]) -> Dropped:
@@ -111,6 +189,146 @@ def _same(row: int, first: int, near: dict[int, Dropped]) -> Dropped:
     if first in near:
         return Dropped(row, near[first].kept, near[first].score, Reason.NEAR)
     return Dropped(row, first, 1.0, Reason.SAME)
+
+
+def _keys(texts: Sequence[str], pattern: str | None) -> list[Hashable]:
+    """What must agree for two texts to be duplicates."""
+    if pattern is None:
+        return [None] * len(texts)
+    try:
+        find = re.compile(pattern).findall
+    except re.error as error:
+        raise TertiumError(f"{pattern!r} is not a regular expression: {error}.") from error
+    return [tuple(find(text)) for text in texts]
+
+
+def _members(keys: Sequence[Hashable]) -> list[Positions]:
+    """Places of the same key, where there are at least two."""
+    found: dict[Hashable, list[int]] = {}
+    for at, key in enumerate(keys):
+        found.setdefault(key, []).append(at)
+    return [np.asarray(places, np.int64) for places in found.values() if len(places) > 1]
+
+
+def _part(rows: Rows, members: Positions) -> Rows:
+    return Rows([rows.take(members)], normalised=True)
+
+
+def _join(source: Source | None, vectors: NDArray[Any] | None) -> Source | None:
+    if not isinstance(source, np.ndarray):
+        return source
+    if vectors is None:
+        raise TertiumError("The other texts need vectors, too: against_vectors.")
+    return np.concatenate([vectors, source])
+
+
+def _against(
+    texts: Sequence[str],
+    source: Source | None,
+    count: int,
+    threshold: float,
+    method: Method,
+    pattern: str | None,
+    *,
+    progress: bool | None,
+) -> Deduped:
+    """The first ``count`` texts stay, and take away what is near them."""
+    keys = _keys(texts, pattern)
+    first: dict[Hashable, int] = {}
+    for row in range(count):
+        first.setdefault((keys[row], normal_form(texts[row])), row)
+    dropped: dict[int, Dropped] = {}
+    for row in range(count, len(texts)):
+        same = first.get((keys[row], normal_form(texts[row])))
+        if same is not None:
+            dropped[row - count] = Dropped(row - count, same, 1.0, Reason.SAME)
+    rest = [row for row in range(count, len(texts)) if row - count not in dropped]
+    used = None if source is None else method.chosen(len(texts))
+    if source is not None and rest and count:
+        chosen = [*range(count), *rest]
+        rows = distinct_rows(texts, source, chosen, progress=progress)
+        own = [keys[row] for row in chosen]
+        for members in _members(own):
+            here = int(np.searchsorted(members, count))
+            if not 0 < here < len(members):
+                continue
+            part = rows if len(members) == len(rows) else _part(rows, members)
+            exact = used is not Method.HNSW
+            kept: Kept = MatrixKept(part, threshold) if exact else GraphKept(part)
+            kept.add(np.arange(here), part.block(0, here))
+            for start in range(here, len(members), _BLOCK):
+                block = part.block(start, start + _BLOCK)
+                where, scores = kept.nearest(start, block)
+                for at in np.flatnonzero((where >= 0) & (scores >= threshold)).tolist():
+                    row = chosen[int(members[start + at])] - count
+                    partner = chosen[int(members[int(where[at])])]
+                    dropped[row] = Dropped(row, partner, float(scores[at]), Reason.NEAR)
+    left = tuple(row for row in range(len(texts) - count) if row not in dropped)
+    gone = tuple(dropped[row] for row in sorted(dropped))
+    return Deduped(left, gone, used, threshold)
+
+
+def _down_to(
+    rows: Rows, keys: Sequence[Hashable], count: int, method: Method, *, progress: bool | None
+) -> Pairs:
+    """Of the most similar pairs the later goes, until so many are left."""
+    top_k = 8
+    while True:
+        found = mine_vectors(
+            rows, threshold=-1.0, top_k=min(top_k, len(rows)), method=method, progress=progress
+        )
+        pairs: Pairs = {}
+        for one, other, score in zip(*(column.tolist() for column in found), strict=True):
+            if len(rows) - len(pairs) <= count:
+                break
+            if one not in pairs and other not in pairs and keys[one] == keys[other]:
+                pairs[other] = (one, score)
+        if len(rows) - len(pairs) <= count or top_k >= len(rows):
+            break
+        top_k *= 4
+    for gone, (kept, score) in pairs.items():
+        while kept in pairs:  # what stood for it went later
+            kept = pairs[kept][0]
+        pairs[gone] = (kept, score)
+    return pairs
+
+
+def _by_minhash(
+    texts: Sequence[str],
+    source: Source,
+    rows: Sequence[int],
+    keys: Sequence[Hashable],
+    threshold: float,
+    *,
+    progress: bool | None,
+) -> Pairs:
+    """Encode and compare only what a first pass found."""
+    first, second = minhash_pairs([texts[row] for row in rows], progress=progress)
+    alike = np.fromiter((keys[a] == keys[b] for a, b in zip(first, second, strict=True)), bool)
+    first, second = first[alike], second[alike]
+    places = np.unique(np.concatenate([first, second]))
+    if not len(places):
+        return {}
+    some = distinct_rows(texts, source, [rows[at] for at in places.tolist()], progress=progress)
+    scores = some.similarity(np.searchsorted(places, first), np.searchsorted(places, second))
+    return greedy(first, second, scores, threshold)
+
+
+def greedy(first: Positions, second: Positions, scores: Scores, threshold: float) -> Pairs:
+    """What goes of some pairs, in the order of the texts: what is near one that stays.
+
+    >>> greedy(np.array([0, 1]), np.array([1, 2]), np.array([0.95, 0.95]), 0.9)
+    {1: (0, 0.95)}
+    """
+    near = scores >= threshold
+    first, second, scores = first[near], second[near], scores[near]
+    order = np.lexsort((first, -scores, second))  # of each text, its best partner first
+    pairs: Pairs = {}
+    for at in order.tolist():
+        one, other = int(first[at]), int(second[at])
+        if one not in pairs and other not in pairs:
+            pairs[other] = (one, float(scores[at]))
+    return pairs
 
 
 def dedupe_vectors(

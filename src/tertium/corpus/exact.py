@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tertium.corpus.rows import Matrix, Positions, Rows, Scores, cosines
 
@@ -33,29 +34,40 @@ class Found(NamedTuple):
     scores: Scores  # [queries, k]
 
 
-def nearest(rows: Rows, queries: Matrix, k: int) -> Found:
+def nearest(
+    rows: Rows, queries: Matrix, k: int, *, allowed: NDArray[np.bool_] | None = None
+) -> Found:
     """The ``k`` rows nearest to each query by cosine; all rows where there are fewer.
 
     Args:
         rows: what is searched.
         queries: unit vectors, one a row.
         k: how many neighbours.
+        allowed: which rows may be found (default: all).
     """
-    wide = min(k, len(rows))
+    wide = min(k, len(rows) if allowed is None else int(allowed.sum()))
     positions = np.empty((len(queries), wide), np.int64)
     for at in range(0, len(queries), _LEFT):
-        positions[at : at + _LEFT] = _nearest(rows, queries[at : at + _LEFT], wide)
+        positions[at : at + _LEFT] = _nearest(rows, queries[at : at + _LEFT], wide, allowed)
     return ranked(rows, queries, positions)
 
 
-def _nearest(rows: Rows, queries: Matrix, k: int) -> Positions:
+def _nearest(rows: Rows, queries: Matrix, k: int, allowed: NDArray[np.bool_] | None) -> Positions:
     """The same in no particular order."""
     scores = np.empty((len(queries), 0), np.float32)
     positions = np.empty((len(queries), 0), np.int64)
+    if not k:
+        return positions
     for start, block in rows.blocks(min(max(_HELD // len(queries), _LEFT), 1 << 16)):
-        here = np.broadcast_to(np.arange(start, start + len(block)), (len(queries), len(block)))
-        scores = np.hstack([scores, queries @ block.T])
-        positions = np.hstack([positions, here])
+        own = np.arange(start, start + len(block))
+        here = None if allowed is None else allowed[start : start + len(block)]
+        if here is not None and 2 * here.sum() < len(here):
+            own, block, here = own[here], block[here], None
+        products = queries @ block.T
+        if here is not None:
+            products[:, ~here] = -np.inf
+        scores = np.hstack([scores, products])
+        positions = np.hstack([positions, np.broadcast_to(own, products.shape)])
         if scores.shape[1] > k:
             best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
             scores = np.take_along_axis(scores, best, axis=1)

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from tertium.corpus.rows import Positions
 from tertium.errors import TertiumError, require
+from tertium.models.base import Embedder
 
-__all__ = ["EXACT_PAIRS", "EXACT_SEARCH", "Graph", "Method", "check_threshold", "codes"]
+__all__ = ["EXACT_PAIRS", "EXACT_SEARCH", "Graph", "Method"]
+__all__ += ["check_threshold", "chosen_threshold", "codes"]
 
 EXACT_SEARCH = 20_000  # vectors up to which an index is searched exactly
 EXACT_PAIRS = 1_000_000  # texts up to which mining and cleaning compare all with all
@@ -32,6 +34,7 @@ class Method(StrEnum):
     AUTO = "auto"  # exact up to EXACT_PAIRS texts, beyond by a graph
     EXACT = "exact"  # every pair is looked at
     HNSW = "hnsw"  # a graph names candidates; what it overlooks is not found
+    MINHASH = "minhash"  # only texts that share many runs of characters are compared
 
     def chosen(self, count: int) -> "Method":
         """What ``auto`` means for so many texts.
@@ -48,6 +51,15 @@ def check_threshold(threshold: float) -> None:
     """Raise unless ``threshold`` can be a cosine."""
     if not -1 <= threshold <= 1:
         raise TertiumError(f"The threshold is a cosine, from -1 to 1, not {threshold:g}.")
+
+
+def chosen_threshold(given: float | None, source: object, *, usual: float) -> float:
+    """The cosine that was given, else that of the model's decision, else the usual one."""
+    decision = source.decision if isinstance(source, Embedder) else None
+    fitted = None if decision is None else decision.rule("cosine").threshold
+    chosen = given if given is not None else usual if fitted is None else fitted
+    check_threshold(chosen)
+    return chosen
 
 
 def codes(rows: NDArray[Any]) -> NDArray[np.int8]:

@@ -4,7 +4,7 @@ import contextlib
 import csv
 import json
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -13,17 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.data.readers import iter_texts
+from tertium.data.rows import Sentence
 from tertium.data.shards import iter_texts as stored_texts
 from tertium.data.shards import read_vectors as read_shards
 from tertium.data.tables import (
     DataError,
     Problem,
+    Record,
     check_stored_vectors,
+    column_key,
+    header_line,
     no_formula,
     one_line,
     read_records,
 )
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, require
 from tertium.files import atomic_path, check_ending
 from tertium.models.tokens import valid_text
 
@@ -32,26 +36,33 @@ __all__ = [
     "Distinct",
     "Write",
     "distinct",
+    "iter_columns",
     "iter_ids",
     "normal_form",
     "read_corpus",
     "read_vectors",
     "table",
+    "typed",
     "write_kept",
 ]
 
 TABLES = (".tsv", ".csv", ".jsonl")
 Write = Callable[[Sequence[Any]], object]
+Row = dict[str, Any]
 
 
 def read_corpus(
-    path: Path, *, column: str | None = None, id_column: str | None = None
+    path: Path,
+    *,
+    column: str | None = None,
+    id_column: str | None = None,
+    strip_html: bool = False,
 ) -> tuple[list[str], list[str]]:
     """Texts and ids of a file; without ``id_column`` rows are numbered from 1 on.
 
     In a text file the number is that of the line.
     """
-    texts = list(iter_texts(path, column=column))
+    texts = list(iter_texts(path, column=column, strip_html=strip_html))
     if id_column is None:
         return texts, [str(number) for number in range(1, len(texts) + 1)]
     ids = list(iter_ids(path, id_column))
@@ -67,13 +78,45 @@ def read_corpus(
 
 def iter_ids(path: Path, column: str) -> Iterator[str]:
     """The ids in a column of a file, one a row."""
-    wanted = column.strip().lower()
-    for line, values in read_records(path):
+    wanted = column_key(column)
+    for line, values, _ in read_records(path):
         value = values.get(wanted)
         if value is None or not str(value).strip():
             remedy = f"needs an id in column {wanted}; found: {', '.join(values)}"
             raise DataError([Problem(str(path), line, wanted, None, remedy)])
         yield str(value)
+
+
+def iter_columns(path: Path, *, column: str | None, id_column: str | None) -> Iterator[Row]:
+    """What the rows of a file hold beside texts and ids; of a .txt file, nothing.
+
+    Files of text know no types: a whole number there becomes one, and what is empty is missing.
+    """
+    used = {column_key(id_column)} if id_column else set()
+    if column is not None:
+        used |= {column_key(name) for name in column.split(",")}
+    untyped = header_line(path) == 1
+    for _, values, _ in read_records(path):
+        usual = next((name for name in Sentence.names("sentence") if name in values), None)
+        left_out = used if column is not None else used | {usual}
+        yield {
+            name: typed(value) if untyped and isinstance(value, str) else value
+            for name, value in values.items()
+            if name not in left_out
+        }
+
+
+def typed(value: str) -> str | int | None:
+    """A value of a file of text: a whole number if writing it again gives the same.
+
+    >>> [typed(value) for value in ("12", "012", "1.50", "-3", "")]
+    [12, '012', '1.50', -3, None]
+    """
+    if not value:
+        return None
+    digits = value.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and (digits[0] != "0" or value == "0")
+    return int(value) if plain and len(digits) < 19 else value
 
 
 @contextlib.contextmanager
@@ -114,11 +157,12 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
             return
         records = (record for row, record in enumerate(read_records(source)) if row in wanted)
         if output.suffix.lower() == ".jsonl":
-            stream.writelines(_json(record.values) + "\n" for record in records)
+            stream.writelines(_json(_as_spelled(record)) + "\n" for record in records)
             return
-        columns = tuple(next(read_records(source)).values)
-        write = _WRITERS[output.suffix.lower()](stream, columns)
-        for line, values in records:
+        first = next(read_records(source))
+        columns = tuple(first.values)
+        write = _WRITERS[output.suffix.lower()](stream, tuple(_as_spelled(first)))
+        for line, values, _ in records:
             if values.keys() - set(columns):
                 extra = ", ".join(sorted(values.keys() - set(columns)))
                 raise TertiumError(
@@ -128,14 +172,20 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
             write([values.get(name) for name in columns])
 
 
+def _as_spelled(record: Record) -> dict[str, Any]:
+    return {record.spelled.get(name, name): value for name, value in record.values.items()}
+
+
 def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[Any]:
-    """Vectors as ``tertium encode`` writes them: a .npy file, which is mapped, or a folder.
+    """Vectors as ``tertium encode`` writes them: a .npy or .parquet file, or a folder.
 
     Args:
         path: the file, or the folder of shards.
         texts: what they must have been made of, row by row: a folder holds its texts, which are
             compared. A file of another number of rows is refused, if ``texts`` has a length.
     """
+    if path.suffix == ".parquet" and not path.is_dir():
+        return _read_parquet(path, texts)
     found = read_shards(path) if path.is_dir() else _read_file(path)
     if isinstance(texts, Sized) and len(found) != len(texts):
         raise TertiumError(
@@ -147,9 +197,40 @@ def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[A
     return found
 
 
+def _read_parquet(path: Path, texts: Iterable[str] | None) -> NDArray[Any]:
+    """Vectors of a .parquet file, whose texts are compared."""
+    require("scale", purpose="Reading Parquet", packages=("pyarrow",))
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_table
+
+    check_stored_vectors(path)
+    try:
+        stored = read_table(path)
+        name = next(each for each in ("embedding", "vector") if each in stored.column_names)
+        column = stored.column(name).combine_chunks()
+        found = np.asarray(column.flatten(), np.float32).reshape(len(column), -1)
+        own = stored.column("text").to_pylist()
+    except (ArrowException, OSError, StopIteration, KeyError, ValueError) as error:
+        raise TertiumError(
+            f"{path} does not hold texts and vectors as tertium encode writes them ({error})."
+        ) from error
+    if isinstance(texts, Sized) and len(found) != len(texts):
+        raise TertiumError(
+            f"{path} holds {len(found):,} vectors for {len(texts):,} texts: row i must belong to "
+            "text i. Encode the same file again."
+        )
+    if texts is not None:
+        _compare(path, own, texts)
+    return found
+
+
 def _check_texts(folder: Path, texts: Iterable[str]) -> None:
     """Raise at the first text that is another one in ``folder``, as far as both go."""
-    for row, (stored, text) in enumerate(zip(stored_texts(folder), texts, strict=False), 1):
+    _compare(folder, stored_texts(folder), texts)
+
+
+def _compare(folder: Path, own: Iterable[str], texts: Iterable[str]) -> None:
+    for row, (stored, text) in enumerate(zip(own, texts, strict=False), 1):
         if stored != valid_text(text):
             raise TertiumError(
                 f"{folder}: vector {row:,} is that of {stored[:60]!r}, and text {row:,} is "
@@ -229,16 +310,17 @@ class Distinct:
     repeats: dict[int, int]
 
 
-def distinct(texts: Sequence[str]) -> Distinct:
-    """Find texts that are the same.
+def distinct(texts: Sequence[str], keys: Sequence[Hashable] | None = None) -> Distinct:
+    """Find texts that are the same, and whose keys are, if there are any.
 
     >>> distinct(["a b", "c", " a  b "])
     Distinct(rows=(0, 1), repeats={2: 0})
     """
-    first: dict[str, int] = {}
+    first: dict[Hashable, int] = {}
     repeats: dict[int, int] = {}
     for row, text in enumerate(texts):
-        seen = first.setdefault(normal_form(text), row)
+        plain = normal_form(text)
+        seen = first.setdefault(plain if keys is None else (plain, keys[row]), row)
         if seen != row:
             repeats[row] = seen
     return Distinct(tuple(first.values()), repeats)

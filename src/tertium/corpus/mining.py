@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.corpus.exact import SLACK, close_pairs, ranked
-from tertium.corpus.hnsw import Graph, Method, check_threshold
+from tertium.corpus.hnsw import Graph, Method, chosen_threshold
 from tertium.corpus.inputs import distinct
 from tertium.corpus.rows import Positions, Rows, Scores, Source, distinct_rows
 from tertium.errors import TertiumError
@@ -58,7 +58,7 @@ def mine(
     texts: Sequence[str],
     source: Source,
     *,
-    threshold: float = 0.8,
+    threshold: float | None = None,
     top_k: int = 10,
     limit: int | None = None,
     method: Method | str = Method.AUTO,
@@ -72,14 +72,15 @@ def mine(
     Args:
         texts: any number; they and their vectors are held in memory.
         source: a model, or the vectors that it made, row i of text i.
-        threshold: minimum cosine of a pair.
+        threshold: minimum cosine of a pair (default: what ``fit`` found for the
+            model; else 0.8).
         top_k: a pair must be among this many nearest of either text.
         limit: keep only the best pairs, this many (default: all).
         method: ``exact`` looks at every pair; ``hnsw`` takes less than quadratic time, and may
             overlook some; ``auto`` is exact up to 1,000,000 texts. Scores are exact either way.
         progress: False for no progress on standard error.
     """
-    check_threshold(threshold)
+    least = chosen_threshold(threshold, source, usual=0.8)
     if top_k < 1 or (limit is not None and limit < 1):
         raise TertiumError("Ask for at least one neighbour, and for at least one pair.")
     found = distinct(texts)
@@ -89,7 +90,7 @@ def mine(
         return Mined(nothing, nothing, np.empty(0), len(found.repeats), chosen)
     rows = distinct_rows(texts, source, found.rows, progress=progress)
     first, second, scores = mine_vectors(
-        rows, threshold=threshold, top_k=top_k, limit=limit, method=chosen, progress=progress
+        rows, threshold=least, top_k=top_k, limit=limit, method=chosen, progress=progress
     )
     names = np.asarray(found.rows, np.int64)
     return Mined(names[first], names[second], scores, len(found.repeats), chosen)
@@ -105,6 +106,8 @@ def mine_vectors(
     progress: bool | None = None,
 ) -> tuple[Positions, Positions, Scores]:
     """Positions and cosines of the pairs, in order; as :func:`mine`."""
+    if method is Method.MINHASH:
+        raise TertiumError("Only dedupe has a first pass by minhash: mine exactly, or by hnsw.")
     find = _exact if method.chosen(len(rows)) is Method.EXACT else _by_graph
     first, second = find(rows, threshold=threshold, top_k=top_k, progress=progress)
     scores = rows.similarity(first, second)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
 from tertium.models.base import Embedder
+from tertium.models.passages import cut_long
 from tertium.models.vectors import embedded_windows
 from tertium.progress import bar
 
@@ -22,6 +23,7 @@ __all__ = [
     "distinct_rows",
     "embed",
     "embed_into",
+    "embed_whole",
     "store_into",
     "unit",
 ]
@@ -64,6 +66,12 @@ class Rows:
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    def head(self, count: int) -> "Rows":
+        """The first ``count`` rows."""
+        pieces = zip(self._parts, self._starts[:-1].tolist(), strict=True)
+        parts = [part[: count - first] for part, first in pieces if first < count]
+        return Rows(parts or [self._parts[0][:0]], normalised=self._normalised)
 
     def block(self, start: int, stop: int) -> Matrix:
         """Rows from ``start`` to ``stop``, as far as there are any."""
@@ -110,11 +118,36 @@ def cosines(first: Matrix, second: Matrix) -> Scores:
     return np.asarray(np.clip(products, -1.0, 1.0))
 
 
-def embed(model: Embedder, texts: Sequence[str], *, progress: bool | None = None) -> Matrix:
-    """One unit vector a text."""
+def embed(
+    model: Embedder,
+    texts: Sequence[str],
+    *,
+    prompt: str | None = None,
+    progress: bool | None = None,
+) -> Matrix:
+    """One unit vector a text; ``prompt`` is put before each (default: that of the model)."""
     found = np.empty((len(texts), model.dimension), np.float32)
-    embed_into(found, model, texts, total=len(texts), progress=progress)
+    embed_into(found, model, texts, total=len(texts), prompt=prompt, progress=progress)
     return found
+
+
+def embed_whole(model: Embedder, texts: Sequence[str], *, progress: bool | None = None) -> Matrix:
+    """One unit vector a text; of a text that is longer than the model reads, by all its passages.
+
+    It is the mean of the passages' unit vectors, at length 1.
+    """
+    spans = cut_long(model, texts)
+    if not any(spans):
+        return embed(model, texts, progress=progress)
+    parts = [
+        text[start:stop]
+        for text, cuts in zip(texts, spans, strict=True)
+        for start, stop in (cuts or [(0, len(text))])
+    ]
+    counts = [max(len(cuts), 1) for cuts in spans]
+    vectors = embed(model, parts, progress=progress)
+    starts = np.cumsum([0, *counts[:-1]])
+    return unit(np.add.reduceat(vectors, starts, axis=0))
 
 
 def embed_into(
@@ -123,19 +156,25 @@ def embed_into(
     texts: Iterable[str],
     *,
     total: int,
+    prompt: str | None = None,
     progress: bool | None = None,
 ) -> None:
     """Write one unit vector a text into ``matrix``, which may be a mapped file."""
     start = 0
     with bar(total=total, label="encoding", unit="text", show=progress) as shown:
-        for rows in embedded_windows(model, texts, window=_WINDOW):
+        for rows in embedded_windows(model, texts, window=_WINDOW, prompt=prompt):
             matrix[start : start + len(rows)] = unit(rows)
             start += len(rows)
             shown.update(len(rows))
 
 
 def store_into(
-    matrix: Matrix, model: Embedder, texts: Iterable[str], vectors: NDArray[Any]
+    matrix: Matrix,
+    model: Embedder,
+    texts: Iterable[str],
+    vectors: NDArray[Any],
+    *,
+    prompt: str | None = None,
 ) -> None:
     """Write stored vectors at length 1 into ``matrix``; some are encoded again, to be sure of them.
 
@@ -144,6 +183,7 @@ def store_into(
         model: is said to have made the vectors.
         texts: what they were made of.
         vectors: row i belongs to text i.
+        prompt: was put before each text (default: that of the model).
     """
     if vectors.shape != matrix.shape:
         raise TertiumError(
@@ -153,7 +193,7 @@ def store_into(
     for start in range(0, len(vectors), _WINDOW):
         matrix[start : start + _WINDOW] = _finite(unit(vectors[start : start + _WINDOW]), start)
     some = list(itertools.islice(texts, _PROBES))
-    made = embed(model, some, progress=False)
+    made = embed(model, some, prompt=prompt, progress=False)
     likeness = np.einsum("nd,nd->n", made, matrix[: len(some)])
     if likeness.min() < _LIKE:
         row = int(likeness.argmin())
@@ -176,7 +216,7 @@ def distinct_rows(
     """
     if not isinstance(source, np.ndarray):
         chosen = texts if len(rows) == len(texts) else [texts[row] for row in rows]
-        return Rows([embed(source, chosen, progress=progress)], normalised=True)
+        return Rows([embed_whole(source, chosen, progress=progress)], normalised=True)
     if source.ndim != 2 or len(source) != len(texts):
         raise TertiumError(
             f"Vectors of shape {source.shape} do not fit {len(texts):,} texts: row i must belong "

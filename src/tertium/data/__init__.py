@@ -1,41 +1,62 @@
 """Floor 1: files and benchmark sets to validated rows."""
 
-from tertium.data.benchmarks import DATASETS, Dataset, Loaded, find_folder, load
-from tertium.data.check import Check, check_file
-from tertium.data.overlap import pair_key, pair_keys, parse_spec
-from tertium.data.readers import KINDS, iter_rows, iter_texts, read_rows
-from tertium.data.rows import (
-    ConditionalPair,
-    GradedPair,
-    LabelledPair,
-    LabelledText,
-    NliPair,
-    Pair,
-    Row,
-    Sentence,
-    SentencePair,
-    Triplet,
-)
-from tertium.data.samples import sample_pairs, sample_sentences
-from tertium.data.tables import DataError, Problem
+from typing import TYPE_CHECKING
+
+from tertium.lazy import lazy
+
+if TYPE_CHECKING:
+    from tertium.data.benchmarks import DATASETS, Dataset, Loaded, find_folder, load
+    from tertium.data.check import Check, check_file
+    from tertium.data.columns import Columns
+    from tertium.data.overlap import pair_key, pair_keys, parse_spec
+    from tertium.data.readers import KINDS, iter_rows, iter_texts, read_rows
+    from tertium.data.rows import (
+        ConditionalPair,
+        GradedPair,
+        LabelledPair,
+        LabelledText,
+        NliPair,
+        Pair,
+        PositivePair,
+        Row,
+        Sentence,
+        SentencePair,
+        Triplet,
+    )
+    from tertium.data.samples import sample_pairs, sample_sentences
+    from tertium.data.shapes import (
+        AmbiguousFileError,
+        Example,
+        Recognised,
+        Shape,
+        read_examples,
+        recognise,
+    )
+    from tertium.data.tables import DataError, Problem
 
 __all__ = [
     "DATASETS",
     "KINDS",
+    "AmbiguousFileError",
     "Check",
+    "Columns",
     "ConditionalPair",
     "DataError",
     "Dataset",
+    "Example",
     "GradedPair",
     "LabelledPair",
     "LabelledText",
     "Loaded",
     "NliPair",
     "Pair",
+    "PositivePair",
     "Problem",
+    "Recognised",
     "Row",
     "Sentence",
     "SentencePair",
+    "Shape",
     "Triplet",
     "check_file",
     "find_folder",
@@ -45,7 +66,43 @@ __all__ = [
     "pair_key",
     "pair_keys",
     "parse_spec",
+    "read_examples",
     "read_rows",
+    "recognise",
     "sample_pairs",
     "sample_sentences",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "benchmarks": ["DATASETS", "Dataset", "Loaded", "find_folder", "load"],
+        "check": ["Check", "check_file"],
+        "columns": ["Columns"],
+        "overlap": ["pair_key", "pair_keys", "parse_spec"],
+        "readers": ["KINDS", "iter_rows", "iter_texts", "read_rows"],
+        "rows": [
+            "ConditionalPair",
+            "GradedPair",
+            "LabelledPair",
+            "LabelledText",
+            "NliPair",
+            "Pair",
+            "PositivePair",
+            "Row",
+            "Sentence",
+            "SentencePair",
+            "Triplet",
+        ],
+        "samples": ["sample_pairs", "sample_sentences"],
+        "shapes": [
+            "AmbiguousFileError",
+            "Example",
+            "Recognised",
+            "Shape",
+            "read_examples",
+            "recognise",
+        ],
+        "tables": ["DataError", "Problem"],
+    },
+)

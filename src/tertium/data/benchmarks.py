@@ -3,12 +3,12 @@
 import hashlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tertium.data import csts, hub, senteval
+from tertium.data import contradictions, csts, hub, senteval
 from tertium.data.hub import HubSource
 from tertium.data.readers import Scale, read_rows, rows_of
 from tertium.data.rows import (
@@ -16,6 +16,7 @@ from tertium.data.rows import (
     GradedPair,
     LabelledPair,
     LabelledText,
+    NegatedSentence,
     NliPair,
     Row,
     Sentence,
@@ -46,6 +47,9 @@ class Dataset:
         corpus: whether it is there to learn from: a part of it will do, and a recipe says how
             much it needs.
         hub: where else its splits are; the first source that has a split is asked.
+        split_of: which split a row belongs to, where its file does not say.
+        made_of: other sets that it is made of, whose rows ``make`` turns into its own.
+        make: gives its rows, where it has no file: takes the split and the folder.
     """
 
     name: str
@@ -58,6 +62,9 @@ class Dataset:
     scale: Scale | None = None
     corpus: bool = False
     hub: tuple[HubSource, ...] = ()
+    split_of: Callable[[Any], str] | None = None
+    made_of: tuple[str, ...] = ()
+    make: Callable[[str, Path | None], list[Any]] | None = None
 
     @property
     def file_names(self) -> tuple[str, ...]:
@@ -120,6 +127,9 @@ def load(
     if split not in dataset.rows:
         raise unknown_name(f"split of {name}", split, dataset.rows)
     found = find_folder(folder)
+    if dataset.make is not None:
+        rows = dataset.make(split, found)
+        return _loaded(dataset, split, "raw", rows, source=", ".join(dataset.made_of))
     loaded = _from_folder(dataset, split, text, found) if found else None
     loaded = loaded or _from_hub(dataset, split, text, found)
     expected = dataset.rows.get(loaded.split)
@@ -169,6 +179,8 @@ def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> 
     if file and file.is_file():
         wanted = split if has_splits and split != "all" else None
         rows = read_rows(file, dataset.row_type, split=wanted, scale=dataset.scale)
+        if dataset.split_of is not None and split != "all":
+            rows = [row for row in rows if dataset.split_of(row) == split]
         return _loaded(dataset, split, form, rows, source=str(file), sha256=sha256(file))
     files = senteval.find_files(folder, dataset.name, split) if form == "senteval" else ()
     if not files or dataset.scale is None:
@@ -251,6 +263,24 @@ def _classification(name: str, rows: dict[str, int], *hub: HubSource) -> Dataset
         licence=_RESEARCH,
         split_column="all" not in rows,
         hub=hub,
+    )
+
+
+def _contradictions(split: str, folder: Path | None) -> list[GradedPair]:
+    """Pairs and whether they contradict each other; see :mod:`tertium.data.contradictions`."""
+    grades = load("STS-B", split="train", folder=folder, text="raw").rows
+    graded = () if split == "train-ungraded" else grades
+    negated = load("negation-pairs", split="train", folder=folder).rows
+    return contradictions.contradictions(
+        nli=[
+            (row.sentence1, row.sentence2, row.label)
+            for row in load("NLI", split="train", folder=folder).rows
+            if not row.source.startswith("xnli")  # not for commercial use
+        ],
+        negated=[(row.sentence, row.negated) for row in negated],
+        graded=[(row.sentence1, row.sentence2, row.score) for row in graded],
+        texts=[row.sentence for row in load("wiki", split="train", folder=folder).rows],
+        without=[row.text for row in contradictions.items()],
     )
 
 
@@ -337,6 +367,25 @@ _SETS = (
         licence=_NLI,
         corpus=True,
         hub=(HubSource("sentence-transformers/all-nli", {"train": "train"}, config="triplet"),),
+    ),
+    Dataset(
+        name="negation-pairs",
+        row_type=NegatedSentence,
+        files={"raw": "negation_pairs.tsv"},
+        rows={"train": 15_544, "test": 1_740, "all": 17_284},
+        licence="CC BY-SA 4.0",
+        split_of=lambda row: contradictions.part_of(row.sentence),
+    ),
+    Dataset(
+        name="contradictions",
+        row_type=GradedPair,
+        files={},
+        rows={"train": 44_781, "train-ungraded": 38_742},
+        licence="as NLI, negation-pairs, STS-B and wiki",
+        scale=(0, 1),
+        corpus=True,
+        made_of=("NLI", "negation-pairs", "STS-B", "wiki"),
+        make=_contradictions,
     ),
     Dataset(
         name="wiki",

@@ -1,12 +1,16 @@
 """A whole file at once: everything that is wrong with it, and what is worth knowing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from tertium.data import shapes
+from tertium.data.columns import Columns
 from tertium.data.overlap import pair_key
 from tertium.data.readers import KINDS, detect_kind, is_number, scan_texts, validated
 from tertium.data.rows import Row, SentencePair
+from tertium.data.shapes import ENTAILMENT, AmbiguousFileError, Recognised, Shape
 from tertium.data.tables import DataError, Problem, Record, header_line, scan
 from tertium.errors import TertiumError, unknown_name
 
@@ -22,21 +26,32 @@ class Check:
         rows: how many rows are good.
         problems: all that is wrong, in the order of the file.
         notes: what is not wrong and should be known: grades that are not read, repeated pairs.
+        recognised: what the whole file is; None where a fault kept it from being recognised.
+        ambiguous: why it could be read in two ways, and how to choose; empty where it could not.
     """
 
     kind: str | None
     rows: int
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
+    recognised: Recognised | None = None
+    ambiguous: str = ""
 
 
-def check_file(path: Path, *, kind: str | None = None, column: str | None = None) -> Check:
+def check_file(
+    path: Path,
+    *,
+    kind: str | None = None,
+    column: str | None = None,
+    recognise: Callable[[Path], Recognised] | None = None,
+) -> Check:
     """Read a whole file and list everything that is wrong with it.
 
     Args:
         path: file in one of the formats of ``tertium.data.tables``.
-        kind: a key of ``KINDS``; default: detected from the columns and the first row.
+        kind: a key of ``KINDS``; default: recognised by columns and values.
         column: the one that holds texts, for a file of texts.
+        recognise: says what the file is (default: by the file only).
 
     Raises:
         TertiumError: there is no such file, or no such format or kind.
@@ -47,13 +62,15 @@ def check_file(path: Path, *, kind: str | None = None, column: str | None = None
         raise TertiumError(f"--column names a column of texts: leave out --kind {kind}.")
     rows, problems = 0, list[Problem]()
     notes: _Notes | None = None
+    ask = recognise or partial(shapes.recognise, skip_bad_rows=True)
+    found, ambiguous, fault = _recognised(path, None if kind or column else ask)
     try:
         if column is not None:
             kind = "texts"
             items: Iterable[tuple[int, object] | Problem] = scan_texts(path, column=column)
         else:
-            kind = kind or detect_kind(path)
-            notes = _Notes(KINDS[kind])
+            kind = kind or _kind(path, found, fault)
+            notes = _Notes(KINDS[kind], found)
             items = notes.watch(path)
         for item in items:
             if isinstance(item, Problem):
@@ -62,7 +79,40 @@ def check_file(path: Path, *, kind: str | None = None, column: str | None = None
                 rows += 1
     except DataError as error:
         problems.extend(error.problems)
-    return Check(kind, rows, tuple(problems), tuple(notes) if notes else ())
+    if fault is not None and not problems:
+        problems.extend(fault.problems)
+    return Check(kind, rows, tuple(problems), tuple(notes or ()), found, ambiguous)
+
+
+def _recognised(
+    path: Path, recognise: Callable[[Path], Recognised] | None
+) -> tuple[Recognised | None, str, DataError | None]:
+    """What the file is; or why that is ambiguous; or the fault that hides it."""
+    if recognise is None:
+        return None, "", None
+    try:
+        return recognise(path), "", None
+    except AmbiguousFileError as error:
+        problem = error.problems[0]
+        return None, f"{problem.value}: {problem.remedy}", None
+    except DataError as error:
+        return None, "", error
+
+
+def _kind(path: Path, found: Recognised | None, fault: DataError | None) -> str:
+    """What the rows are validated as."""
+    if found is None or (found.shape is Shape.TEXTS and not found.columns.named):
+        try:
+            return detect_kind(path)
+        except DataError as error:
+            raise fault or error from None
+    if found.shape.labelled and not found.raters_in_columns:
+        names = None if found.labels is None else found.labels.names
+        words = "nli" if names == ENTAILMENT else "labelled-pairs"
+        return "graded" if names is None else words
+    if found.shape is Shape.TEXTS and "label" in (found.kept):
+        return "labelled"
+    return "pairs" if found.shape.labelled else str(found.shape)
 
 
 @dataclass
@@ -70,6 +120,7 @@ class _Notes:
     """What is noticed about pairs while they are validated."""
 
     row_type: type[Row]
+    found: Recognised | None = None
     numbers: dict[str, bool] = field(default_factory=dict)  # columns not read: all numbers?
     first: dict[int, tuple[int, object]] = field(default_factory=dict)  # line and grade of a pair
     repeated: dict[int, tuple[int, int]] = field(default_factory=dict)  # first two lines of a pair
@@ -77,27 +128,36 @@ class _Notes:
 
     def watch(self, path: Path) -> Iterator[tuple[int, Row] | Problem]:
         """The rows of a file, unchanged."""
-        records = self._records(scan(path))
+        columns = self.columns
+        records = (
+            i if isinstance(i, Problem) else columns.place(i, self.row_type)
+            for i in self._records(scan(path))
+        )
         for item in validated(records, self.row_type, file=str(path), header=header_line(path)):
             if not isinstance(item, Problem):
                 self._pair(*item)
             yield item
 
+    @property
+    def columns(self) -> Columns:
+        """Those that were recognised."""
+        return Columns() if self.found is None else self.found.columns
+
     def __iter__(self) -> Iterator[str]:
+        yield from () if self.found is None else self.found.notes
         unread = [column for column, numeric in self.numbers.items() if numeric]
         if unread:
-            several = "" if len(unread) == 1 else "; of several raters' grades, give the mean"
             yield (
-                f"numbers that are not read: column {', '.join(unread)} (a grade is read from "
-                f"column score){several}"
+                f"numbers that are not read: column {', '.join(unread)} (several raters' grades: "
+                f"--label-column {','.join(unread)})"
             )
-        if self.repeated:
+        if self.repeated and not self.columns.rater:
             one, two = next(iter(self.repeated.values()))
             yield (
                 f"pairs that occur more than once: {len(self.repeated):,}, first in lines {one} "
                 f"and {two}"
             )
-        if self.contradicted:
+        if self.contradicted and not self.columns.rater:
             one, two = next(iter(self.contradicted.values()))
             yield (
                 f"of these with different grades: {len(self.contradicted):,}, first in lines "
@@ -112,11 +172,9 @@ class _Notes:
             yield item
 
     def _columns(self, record: Record) -> None:
-        fields = self.row_type.model_fields
-        read = {
-            next((name for name in self.row_type.names(field) if name in record.values), None)
-            for field in fields
-        }
+        named = self.columns.named.values()
+        read = {name for names in named for name in names}
+        read |= {*self.columns.used(self.row_type, record.values)}
         for column, value in record.values.items():
             if column not in read and self.numbers.get(column, True):
                 text = str(value).strip()

@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING, Any
 
 from tertium.errors import TertiumError, unknown_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["OrderedLabels", "read_labels"]
 
@@ -67,15 +68,16 @@ class OrderedLabels:
 
     def rounded(self, value: float) -> float:
         """The nearest step, halves upwards."""
-        steps = np.floor((value - self.low) / self.step + 0.5)
-        return float(self.low + self.step * steps)
+        return self.low + self.step * math.floor((value - self.low) / self.step + 0.5)
 
-    def classes(self, values: ArrayLike) -> NDArray[np.int64]:
+    def classes(self, values: "ArrayLike") -> "NDArray[np.int64]":
         """Index of the step nearest to each value, from 0."""
+        import numpy as np
+
         clipped = np.clip(np.asarray(values, dtype=float), self.low, self.high)
         return np.asarray(np.floor((clipped - self.low) / self.step + 0.5), dtype=np.int64)
 
-    def nearest(self, values: ArrayLike) -> list[str] | list[float]:
+    def nearest(self, values: "ArrayLike") -> list[str] | list[float]:
         """The label nearest to each value: its name, or the number of its step."""
         classes = self.classes(values)
         if self.names is not None:

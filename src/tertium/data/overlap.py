@@ -7,7 +7,9 @@ from tertium.data.readers import detect_kind, iter_rows
 from tertium.data.rows import Row, SentencePair, Triplet
 from tertium.errors import TertiumError
 
-__all__ = ["PairKey", "holds_pairs", "keys_of", "pair_key", "pair_keys", "parse_spec"]
+__all__ = [
+    *("PairKey", "holds_pairs", "keys_of", "pair_key", "pair_keys", "parse_spec", "sentence_key"),
+]
 
 PairKey = tuple[str, str]
 
@@ -67,6 +69,15 @@ def _row_keys(row: Row) -> Iterator[PairKey]:
     elif isinstance(row, Triplet):
         yield pair_key(row.anchor, row.positive)
         yield pair_key(row.anchor, row.hard_negative)
+
+
+def sentence_key(text: str) -> str:
+    """What two spellings of one sentence share: letters and digits; of signs only, the signs.
+
+    >>> sentence_key("It's RAINING!"), sentence_key(" ?! ")
+    ('itsraining', '?!')
+    """
+    return _letters(text) or " ".join(text.split())
 
 
 def _letters(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from tertium.data.columns import Columns, scan_columns
 from tertium.data.rows import (
     ConditionalPair,
     GradedPair,
@@ -16,22 +17,35 @@ from tertium.data.rows import (
     NliLabel,
     NliPair,
     Pair,
+    PositivePair,
+    Question,
     Row,
     RowT,
     Sentence,
     SentencePair,
     Triplet,
 )
-from tertium.data.tables import DataError, Problem, Record, ending, header_line, scan
+from tertium.data.tables import (
+    DataError,
+    Problem,
+    Record,
+    ending,
+    header_line,
+    read_records,
+    scan,
+)
 from tertium.errors import TertiumError
 
 __all__ = [
     "KINDS",
     "Scale",
     "detect_kind",
+    "in_split",
     "is_number",
+    "iter_kept",
     "iter_rows",
     "iter_texts",
+    "kept_columns",
     "read_rows",
     "read_translation",
     "rows_of",
@@ -49,6 +63,7 @@ KINDS: dict[str, type[Row]] = {
     "conditional": ConditionalPair,
     "relabelled": NewLabel,
     "triplets": Triplet,
+    "positives": PositivePair,
     "nli": NliPair,
     "labelled": LabelledText,
     "labelled-pairs": LabelledPair,
@@ -66,7 +81,12 @@ _REMEDIES = {
 
 
 def iter_rows(
-    path: Path, row_type: type[RowT], *, split: str | None = None, scale: Scale | None = None
+    path: Path,
+    row_type: type[RowT],
+    *,
+    split: str | None = None,
+    scale: Scale | None = None,
+    columns: Columns | None = None,
 ) -> Iterator[RowT]:
     """Rows of a file, lazily and in constant memory; the first bad one raises ``DataError``.
 
@@ -75,18 +95,57 @@ def iter_rows(
         row_type: what every row must be.
         split: only rows whose column ``split`` says this; others are not validated.
         scale: lowest and highest score allowed.
+        columns: those that have no usual name.
     """
-    items: Iterable[Record | Problem] = scan(path)
+    items: Iterable[Record | Problem] = _placed(path, row_type, columns)
     if split is not None:
-        items = _in_split(items, split, path)
+        items = in_split(items, split, path)
     return rows_of(items, row_type, file=path, header=header_line(path), scale=scale)
 
 
 def read_rows(
-    path: Path, row_type: type[RowT], *, split: str | None = None, scale: Scale | None = None
+    path: Path,
+    row_type: type[RowT],
+    *,
+    split: str | None = None,
+    scale: Scale | None = None,
+    columns: Columns | None = None,
 ) -> list[RowT]:
     """All rows of a file; as ``iter_rows``."""
-    return list(iter_rows(path, row_type, split=split, scale=scale))
+    return list(iter_rows(path, row_type, split=split, scale=scale, columns=columns))
+
+
+def iter_kept(
+    path: Path, row_type: type[RowT], *, columns: Columns | None = None
+) -> Iterator[tuple[RowT, dict[str, Any]]]:
+    """Rows as ``iter_rows`` gives them, each with the columns that it was not made of.
+
+    Their names are spelled as in the file.
+    """
+    chosen = columns or Columns()
+    last: list[Record] = []
+
+    def records() -> Iterator[Record | Problem]:
+        for item in scan_columns(path, chosen):
+            if isinstance(item, Problem):
+                yield item
+            else:
+                last[:] = [item]
+                yield chosen.place(item, row_type)
+
+    for row in rows_of(records(), row_type, file=path, header=header_line(path)):
+        (record,) = last  # rows are made one at a time
+        used = chosen.used(row_type, record.values)
+        kept = {record.spelled.get(n, n): v for n, v in record.values.items() if n not in used}
+        yield row, kept
+
+
+def _placed(path: Path, row_type: type[Row], columns: Columns | None) -> Iterator[Record | Problem]:
+    """Records with what was named where a row looks for it."""
+    if not columns:
+        return scan(path)
+    items = scan_columns(path, columns)
+    return (i if isinstance(i, Problem) else columns.place(i, row_type) for i in items)
 
 
 def rows_of(
@@ -113,13 +172,18 @@ def rows_of(
 
 
 def scan_rows(
-    path: Path, row_type: type[RowT], *, scale: Scale | None = None
+    path: Path,
+    row_type: type[RowT],
+    *,
+    scale: Scale | None = None,
+    columns: Columns | None = None,
 ) -> Iterator[tuple[int, RowT] | Problem]:
     """Rows of a file, each with its line, and in their places what is wrong with the others."""
-    return validated(scan(path), row_type, file=str(path), header=header_line(path), scale=scale)
+    items = _placed(path, row_type, columns)
+    return validated(items, row_type, file=str(path), header=header_line(path), scale=scale)
 
 
-def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
+def iter_texts(path: Path, *, column: str | None = None, strip_html: bool = False) -> Iterator[str]:
     """Texts of a file, lazily, as they stand: text i belongs to row i of the file.
 
     An empty line of a ``.txt`` file is an empty text here, and a problem to ``check_file``.
@@ -127,34 +191,41 @@ def iter_texts(path: Path, *, column: str | None = None) -> Iterator[str]:
     Args:
         path: plain text, or a table with a column of texts.
         column: its name; default: the first of ``Sentence.names("sentence")`` that is there.
+            Several names, separated by commas, are joined by a space.
+        strip_html: read the texts as HTML.
     """
-    for item in scan_texts(path, column=column):
+    for item in scan_texts(path, column=column, strip_html=strip_html):
         if isinstance(item, Problem):
             raise DataError([item], column=column)
         yield item[1]
 
 
-def scan_texts(path: Path, *, column: str | None = None) -> Iterator[tuple[int, str] | Problem]:
+def scan_texts(
+    path: Path, *, column: str | None = None, strip_html: bool = False
+) -> Iterator[tuple[int, str] | Problem]:
     """Texts of a file, each with its line, and in their places what is wrong with the others.
 
     A column that the header does not name is not one row's fault, and raises.
     """
-    wanted = Sentence.names("sentence") if column is None else (column.strip().lower(),)
+    columns = Columns.parse(column=column, strip_html=strip_html)
+    usual = Sentence.names("sentence")
     header = header_line(path)
     for item in scan(path):
         if isinstance(item, Problem):
             yield item
             continue
-        line, values = item
-        name = next((name for name in wanted if name in values), None)
-        text = values.get(name) if name else None
+        line, values, _ = item
+        names = columns.text or tuple(name for name in usual if name in values)[:1]
+        absent = [name for name in names if name not in values]
+        text = columns.value(item, names) if names and not absent else None
         if isinstance(text, str):
             yield line, text
             continue
         value = None if text is None else str(text)
+        wanted = absent or names or usual
         remedy = f"needs text in column {' or '.join(wanted)}; found: {', '.join(values)}"
-        problem = Problem(str(path), line, name or wanted[0], value, remedy)
-        if name is None and header is not None:
+        problem = Problem(str(path), line, wanted[0], value, remedy)
+        if (absent or not names) and header is not None:
             raise DataError([problem], column=column)
         yield problem
 
@@ -188,25 +259,42 @@ def read_translation(original: Path, translated: Path) -> list[tuple[str, str]]:
     return pairs
 
 
-def detect_kind(path: Path) -> str:
+def kept_columns(path: Path, *, column: str | None = None) -> Iterator[dict[str, Any]]:
+    """What the rows of a table hold beside their texts, spelled as in the file; of text, nothing.
+
+    Args:
+        path: as for ``iter_texts``.
+        column: as for ``iter_texts``.
+    """
+    if ending(path) == ".txt":
+        return
+    chosen = Columns.parse(column=column)
+    for record in read_records(path):
+        used = chosen.used(Sentence, record.values)
+        yield {record.spelled.get(n, n): v for n, v in record.values.items() if n not in used}
+
+
+def detect_kind(path: Path, *, columns: Columns | None = None) -> str:
     """The key of ``KINDS`` that the columns and the first sound row of a file speak for."""
     if ending(path) == ".txt":
         return "texts"
     problems = list[Problem]()
     for item in scan(path):
         if isinstance(item, Record):
-            return _kind_of(item, path)
+            return _kind_of(item if not columns else columns.place(item, Question), path)
         problems.append(item)
     raise DataError(problems)
 
 
 def _kind_of(record: Record, path: Path) -> str:
     columns = record.values
+    if not Triplet.missing(columns):
+        return "triplets"
     if not SentencePair.missing(columns):
         if not ConditionalPair.missing(columns):
             return "conditional"
         return _kind_of_pair(columns)
-    for kind in ("triplets", "relabelled", "labelled", "texts"):
+    for kind in ("positives", "relabelled", "labelled", "texts"):
         if not KINDS[kind].missing(columns):
             return kind
     remedy = "name the columns: sentence, or sentence1 and sentence2; see docs/how-to/data.md"
@@ -235,9 +323,10 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _in_split(
+def in_split(
     items: Iterable[Record | Problem], split: str, path: Path
 ) -> Iterator[Record | Problem]:
+    """Records whose column ``split`` says this; raises where there is none."""
     seen: set[str] = set()
     for item in items:
         if isinstance(item, Record):
@@ -291,7 +380,7 @@ def _problems(
         else:
             value = None if detail["input"] is None else str(detail["input"])
             remedy = _REMEDIES.get(detail["type"], detail["msg"])
-            yield Problem(file, record.line, column, value, remedy)
+            yield Problem(file, record.line, record.spelled.get(column, column), value, remedy)
 
 
 def _absent(row_type: type[Row], field: str, record: Record, *, file: str, line: int) -> Problem:

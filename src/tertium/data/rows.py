@@ -16,14 +16,18 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 __all__ = [
+    "LABEL_NAMES",
+    "RATER_NAMES",
     "ConditionalPair",
     "GradedPair",
     "GradedTriple",
     "LabelledPair",
     "LabelledText",
+    "NegatedSentence",
     "NewLabel",
     "NliPair",
     "Pair",
+    "PositivePair",
     "Question",
     "Row",
     "RowT",
@@ -77,13 +81,30 @@ NliLabel = Annotated[Literal["entailment", "neutral", "contradiction"], BeforeVa
 _SENTENCE = ("sentence", "text", "sentences", "texts")
 _FIRST = (
     *("sentence1", "sentence_1", "sentence_a", "text1", "text_1", "text_a"),
-    *("s1", "a", "premise", "question1"),
+    *("s1", "a", "premise", "question1", "sent1", "question_1", "string1", "phrase1", "first"),
+    *("sentencea", "texta", "sent_1", "sent_a", "string_1", "title1", "title_1"),
 )
 _SECOND = (
     *("sentence2", "sentence_2", "sentence_b", "text2", "text_2", "text_b"),
-    *("s2", "b", "hypothesis", "question2"),
+    *("s2", "b", "hypothesis", "question2", "sent2", "question_2", "string2", "phrase2", "second"),
+    *("sentenceb", "textb", "sent_2", "sent_b", "string_2", "title2", "title_2"),
 )
-_SCORE = ("score", "similarity", "gold", "similarity_score", "relatedness_score", "rating", "label")
+_SCORE = (
+    *("score", "similarity", "gold", "similarity_score", "relatedness_score", "rating", "label"),
+    *("grade", "gold_score", "human_score", "mean_score", "avg_score", "sim", "relatedness"),
+)
+_ANCHOR = ("anchor", "query", "sent0", "question")
+_POSITIVE = ("positive", "sent1", "pos", "answer", "passage", "document")
+LABEL_NAMES = (
+    *_SCORE,
+    *("class", "category", "gold_label", "entailment_label", "entailment_judgment", "relation"),
+    *("is_duplicate", "duplicate", "duplicates", "dup", "is_paraphrase", "paraphrase", "quality"),
+    *("match", "is_match", "same", "equivalent", "judgment", "judgement", "annotation", "y"),
+)  # what a pair's label goes by, be it a grade, 0 or 1, or a word
+RATER_NAMES = (
+    *("rater", "rater_id", "annotator", "annotator_id", "worker", "worker_id", "workerid"),
+    *("judge", "judge_id", "coder", "coder_id"),
+)  # who gave a label, where a row is one rating
 
 
 class Row(BaseModel):
@@ -149,7 +170,9 @@ class ConditionalPair(SentencePair):
 
     condition: Annotated[Text, _names("condition", "aspect", "respect")]
     label: Annotated[
-        Score | None, BeforeValidator(_hidden_is_none), _names("label", *_SCORE[:-1])
+        Score | None,
+        BeforeValidator(_hidden_is_none),
+        _names("label", *(name for name in _SCORE if name != "label")),
     ] = None
 
 
@@ -171,7 +194,7 @@ class NewLabel(Row):
 
     uid: int
     label: Annotated[
-        Score | None, BeforeValidator(_hidden_is_none), _names("label", "reannotated-label")
+        Score | None, BeforeValidator(_hidden_is_none), _names("label", "reannotated_label")
     ]
 
 
@@ -179,6 +202,13 @@ class NliPair(SentencePair):
     """Premise, hypothesis and what the one says about the other."""
 
     label: Annotated[NliLabel, _names("label", "gold_label")]
+    source: str = ""
+
+
+class NegatedSentence(Sentence):
+    """A text, and the same denied or turned into its opposite."""
+
+    negated: Annotated[Text, _names("negated", "negation")]
 
 
 class LabelledPair(SentencePair):
@@ -196,6 +226,13 @@ class LabelledText(Sentence):
 class Triplet(Row):
     """A text, one that means the same, and one that only looks like it."""
 
-    anchor: Annotated[Text, _names("anchor", "query", "sent0")]
-    positive: Annotated[Text, _names("positive", "sent1")]
-    hard_negative: Annotated[Text, _names("hard_negative", "negative", "hard_neg", "sent2")]
+    anchor: Annotated[Text, _names(*_ANCHOR)]
+    positive: Annotated[Text, _names(*_POSITIVE)]
+    hard_negative: Annotated[Text, _names("hard_negative", "negative", "hard_neg", "sent2", "neg")]
+
+
+class PositivePair(Row):
+    """A text and one that means the same, or answers it."""
+
+    anchor: Annotated[Text, _names(*_ANCHOR)]
+    positive: Annotated[Text, _names(*_POSITIVE)]

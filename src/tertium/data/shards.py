@@ -117,6 +117,8 @@ class Counts:
         limit: how many tokens are read.
         unknown: texts of which the vocabulary knows nothing.
         blank: triples without a condition.
+        foreign: texts in another language than the model's.
+        looked: texts whose language was guessed.
     """
 
     cut: int = 0
@@ -124,6 +126,8 @@ class Counts:
     limit: int = 0
     unknown: int = 0
     blank: int = 0
+    foreign: int = 0
+    looked: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}

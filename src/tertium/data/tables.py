@@ -1,7 +1,8 @@
 """Files to records, one at a time: TSV, CSV, JSONL, Parquet and plain text; what is wrong in them.
 
-Names of columns are compared without regard to case. Lines are counted from 1, the header
-included; a CSV record that spans several lines goes by its first. Text forms may be gzipped.
+Names of columns are compared without regard to case, and white space and hyphens in them count as
+underscores: ``Text 1`` is ``text_1``. Lines are counted from 1, the header included; a CSV record
+that spans several lines goes by its first. Text forms may be gzipped.
 """
 
 import csv
@@ -10,7 +11,7 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -27,6 +28,7 @@ __all__ = [
     "Record",
     "check_format",
     "check_stored_vectors",
+    "column_key",
     "ending",
     "header_line",
     "no_formula",
@@ -40,6 +42,7 @@ VECTORS = (".npy", ".parquet")  # what vectors are written to
 SCORES = (".tsv", ".csv", ".jsonl", ".parquet")  # what scores are written to
 _FORMULA = tuple("=+-@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_SEPARATORS = re.compile(r"[\s-]+")
 _SHOWN = 60  # characters of a bad value that are worth showing
 
 
@@ -99,10 +102,14 @@ class DataError(TertiumError):
 
 
 class Record(NamedTuple):
-    """The values of one row by column name, and the line it starts on."""
+    """The values of one row by column name, and the line it starts on.
+
+    ``spelled`` has the names as the file writes them, where they differ from the keys.
+    """
 
     line: int
     values: dict[str, Any]
+    spelled: Mapping[str, str] = {}
 
 
 class _Line(NamedTuple):
@@ -192,13 +199,13 @@ def check_format(output: Path, endings: tuple[str, ...], *, what: str) -> None:
 
 
 def check_stored_vectors(path: Path) -> None:
-    """Raise unless ``path`` can be what ``tertium encode`` wrote: a .npy file, or a folder."""
+    """Raise unless ``path`` can be what ``tertium encode`` wrote: a file, or a folder."""
     if path.is_dir():
         return
-    if path.suffix != ".npy":
+    if path.suffix not in VECTORS:
         raise TertiumError(
-            f"{path}: vectors are read from .npy files and from folders, as tertium encode writes "
-            "them."
+            f"{path}: vectors are read from .npy and .parquet files and from folders, as tertium "
+            "encode writes them."
         )
     existing_file(path)
 
@@ -242,32 +249,53 @@ def _decode(raw: bytes, number: int, path: Path) -> _Line:
     return _Line(number, text.removesuffix("\n").removesuffix("\r"), problem)
 
 
-def _header(names: Sequence[str], path: Path, line: int) -> list[str]:
+def column_key(name: str) -> str:
+    """A column's name as it is compared with others.
+
+    >>> column_key(" Sentence 1"), column_key("is-duplicate")
+    ('sentence_1', 'is_duplicate')
+    """
+    return _SEPARATORS.sub("_", name.strip().lower())
+
+
+def _header(names: Sequence[str], path: Path, line: int) -> "_Header":
     """Clean names of columns; without a usable header nothing below it can be read."""
-    clean = [name.strip().lower() for name in names]
+    clean = [column_key(name) for name in names]
     for name in clean:
         if not name:
             remedy = "the first line must name every column, for example: sentence1 sentence2 score"
             raise DataError([Problem(str(path), line, "", ", ".join(names), remedy)])
         if clean.count(name) > 1:
             raise DataError([Problem(str(path), line, name, name, "two columns share this name")])
-    return clean
+    return _Header(clean, _spelled(names))
+
+
+class _Header(NamedTuple):
+    names: list[str]
+    spelled: dict[str, str]
+
+    def record(self, line: int, values: Iterable[Any]) -> Record:
+        return Record(line, dict(zip(self.names, values, strict=True)), self.spelled)
+
+
+def _spelled(names: Iterable[str]) -> dict[str, str]:
+    return {key: name for name in names if (key := column_key(name)) != name}
 
 
 def _record(
-    header: list[str], fields: list[str], path: Path, line: int, *, quoting: str
+    header: _Header, fields: list[str], path: Path, line: int, *, quoting: str
 ) -> Record | Problem:
-    if len(fields) == len(header):
-        return Record(line, dict(zip(header, fields, strict=True)))
+    if len(fields) == len(header.names):
+        return header.record(line, fields)
     if not any(fields):
         return Problem(str(path), line, "", "", "remove the blank line")
-    remedy = f"the header names {len(header)} columns, this line has {len(fields)}; {quoting}"
+    remedy = f"the header names {len(header.names)} columns, this line has {len(fields)}; {quoting}"
     return Problem(str(path), line, "", " | ".join(fields), remedy)
 
 
 def _tsv(path: Path) -> Iterator[Record | Problem]:
     """Tab separated without quoting: a quotation mark is a character like any other."""
-    header: list[str] | None = None
+    header: _Header | None = None
     for number, text, problem in _lines(path):
         fields = text.split("\t")
         if problem:
@@ -290,7 +318,7 @@ def _csv(path: Path) -> Iterator[Record | Problem]:
                 undecodable.append(line.problem)
             yield f"{line.text}\n"
 
-    header: list[str] | None = None
+    header: _Header | None = None
     reader = csv.reader(lines(), strict=True)
     while True:
         start = reader.line_num + 1
@@ -323,7 +351,8 @@ def _jsonl(path: Path) -> Iterator[Record | Problem]:
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
-            yield Record(number, {name.strip().lower(): item for name, item in value.items()})
+            values = {column_key(name): item for name, item in value.items()}
+            yield Record(number, values, _spelled(value))
         else:
             remedy = 'write one JSON object a line, such as {"sentence1": "…", "sentence2": "…"}'
             yield Problem(str(path), number, "", text, remedy)
@@ -346,7 +375,7 @@ def _parquet(path: Path) -> Iterator[Record | Problem]:
             batches = file.iter_batches(batch_size=4096)
             rows = (row for batch in batches for row in batch.to_pylist())
             for number, row in enumerate(rows, 1):
-                yield Record(number, dict(zip(header, row.values(), strict=True)))
+                yield header.record(number, row.values())
     except (ArrowException, OSError) as error:
         raise TertiumError(f"{path}: not a readable Parquet file ({error}).") from error
 

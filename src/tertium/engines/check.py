@@ -15,7 +15,7 @@ from tertium.engines import ENGINES
 from tertium.engines.graphs import PartGraph
 from tertium.engines.runtimes import GRAPH, RUNTIMES
 from tertium.errors import TertiumError, require
-from tertium.files import sha256
+from tertium.files import remembered_sha256
 from tertium.hardware import instructions
 from tertium.probe import (
     BELOW_AMX,
@@ -65,7 +65,7 @@ def check_engine(graph: PartGraph, engine: EngineName, folder: Path) -> Outcome:
     try:
         outcome = probe(
             str(engine),
-            graph=sha256(folder / GRAPH),
+            graph=remembered_sha256(folder / GRAPH),
             versions={runtime: version(runtime)},
             command=lambda place: [
                 *(sys.executable, "-P", str(FIRST_RUN)),

@@ -23,8 +23,8 @@ from tertium.engines.int8 import Form, QuantPlan, int8_plans, weight_levels, wri
 from tertium.engines.parity import Parity, check_parity
 from tertium.engines.runtimes import GRAPH
 from tertium.errors import TertiumError, TertiumWarning, require
-from tertium.files import atomic_folder, cache_folder
-from tertium.hardware import cores
+from tertium.files import atomic_folder, cache_folder, remembered_sha256, writable_cache
+from tertium.hardware import default_threads
 from tertium.models.base import Model
 from tertium.records.lock import lock
 from tertium.records.record import FileMark, Frozen
@@ -44,7 +44,7 @@ __all__ = [
     "static_export",
 ]
 
-FORMAT = 1  # counts up when graphs are written in another way, so that old ones are made again
+FORMAT = 3  # counts up when graphs are written in another way, so that old ones are made again
 RECORD = "engine.json"
 _EXPORTING = ("onnx", "onnxruntime")
 _INT8: dict[EngineName, Form] = {
@@ -110,7 +110,7 @@ def read_export(folder: Path, *, fingerprint: str) -> ExportRecord | None:
         raise DamagedExportError(f"{path} belongs to another model")
     for name, mark in record.files.items():
         path = folder / name
-        fault = mark.fault(path) if path.is_file() else "is missing"
+        fault = mark.fault(path, hashed=remembered_sha256) if path.is_file() else "is missing"
         if fault is not None:
             raise DamagedExportError(f"{path} {fault}")
     return record
@@ -143,10 +143,7 @@ class Export:
 
 def cpu_threads(threads: int | None = None) -> int:
     """Threads of an engine: as ``OMP_NUM_THREADS`` says, or one for each core, by default."""
-    if threads is not None:
-        return threads
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdigit() and int(said) else cores()
+    return default_threads() if threads is None else threads
 
 
 def ensure(
@@ -205,6 +202,7 @@ def kept(
         record = read_export(target, fingerprint=fingerprint)
         if record is not None and usable(record):
             return Export(target, record)  # without a lock: the cache may be read-only
+    target = export_folder(writable_cache(), fingerprint, engine)
     with lock(target.with_name(f"{engine}.lock")):
         found = find(target, fingerprint)
         if found is not None and usable(found.record):  # another process has made it meanwhile
@@ -254,6 +252,7 @@ def _make(
                 graph.calibration(),
                 keep_float=keep_float,
                 threads=threads,
+                even=_INT8[engine] == "integer",  # OpenVINO is less exact with scaled channels
                 progress=progress,
                 before_measuring=try_int8,
             )

@@ -21,6 +21,8 @@ from tertium.errors import TertiumError
 from tertium.models.base import Model, Part
 from tertium.models.conditional import ConditionalScorer, model_shape
 from tertium.models.graphs import (
+    ATTENTION,
+    TOKENS,
     GraphBuilder,
     Layers,
     Module,
@@ -28,7 +30,7 @@ from tertium.models.graphs import (
     backbone,
     sentence_vector,
 )
-from tertium.models.head_graphs import HEAD_GRAPHS, Side
+from tertium.models.head_graphs import HEAD_GRAPHS, Side, attention_shown
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats
 from tertium.types import Engine, Kind, TextTriple
@@ -114,17 +116,19 @@ class EncoderGraph(PartGraph):
             graph, layers, modules = _backbone(self.encoder)
             vector = sentence_vector(graph, layers, modules)
             axes = {name: ["n", "t"] for name in ("input_ids", "attention_mask")}
-            path.write_bytes(graph.finish(axes, vector, "n", "d"))
+            shown = {TOKENS: layers.states[-1]}
+            path.write_bytes(graph.finish(axes, vector, "n", "d", shown=shown))
         except NoGraphError:
             from tertium.engines.tracing import trace_encoder
 
             trace_encoder(self.encoder.encoder, self._inputs(["a b c d", "a b", "a"]), path)
 
     def calibration(self) -> list[Batch]:
-        """Ids and mask, one text at a time."""
+        """Ids and mask, one text at a time, and the same with other tokens."""
         ids = self.encoder.tokenize(calibration_texts(), truncation=TokenizationStats())
         batches = (np.array([row], np.int64) for row in ids if row)
-        return [{"input_ids": b, "attention_mask": np.ones_like(b)} for b in batches]
+        found = [{"input_ids": b, "attention_mask": np.ones_like(b)} for b in batches]
+        return [*found, *_drawn(found, self.encoder)]
 
     def samples(self) -> list[Batch]:
         """Ids and mask of texts."""
@@ -194,11 +198,16 @@ class ScorerGraph(PartGraph):
         )
         axes: list[str | int] = [sides, "n", layout.width or "t"]
         inputs = dict.fromkeys(("input_ids", "attention_mask", "segments"), axes)
-        return graph.finish(inputs, score, "n")
+        shown = {TOKENS: layers.states[-1]}
+        if layers.attention:
+            maps = [layers.attention[at] for at in layout.attention_layers or (-1,)]
+            shown[ATTENTION] = attention_shown(graph, self.scorer.head_weights, maps)
+        return graph.finish(inputs, score, "n", shown=shown)
 
     def calibration(self) -> list[Batch]:
-        """Ids, mask and segments, one triple at a time."""
-        return [self._inputs([triple]) for triple in calibration_triples()]
+        """Ids, mask and segments, one triple at a time, and the same with other tokens."""
+        found = [self._inputs([triple]) for triple in calibration_triples()]
+        return [*found, *_drawn(found, self.scorer.readers[0])]
 
     def samples(self) -> list[Batch]:
         """Ids, mask and segments of triples."""
@@ -227,6 +236,21 @@ class ScorerGraph(PartGraph):
 
     def _inputs(self, triples: list[TextTriple]) -> Batch:
         return self.scorer.inputs(triples)
+
+
+def _drawn(batches: list[Batch], encoder: TextEncoder) -> list[Batch]:
+    """Batches with other tokens, from the whole vocabulary: a few texts do not hold all ranges."""
+    config, tokenizer = encoder.backbone_config, encoder.text_tokenizer
+    count = config.get("vocab_size") or config["first"]["vocab_size"]
+    named = (tokenizer.pad_id, tokenizer.first_id, tokenizer.separator_id)
+    special = [token for token in named if token is not None]
+    draw = np.random.default_rng(0)
+    found = []
+    for batch in batches:
+        ids = batch["input_ids"]
+        others = np.where(np.isin(ids, special), ids, draw.integers(0, count, ids.shape))
+        found.append({**batch, "input_ids": others})
+    return found
 
 
 def _backbone(

@@ -1,12 +1,12 @@
 """Matrix products in 8-bit integers: fixed steps for inputs, steps per column for weights.
 
 The steps of an input are found once, so that a text's vector does not depend on the texts beside
-it in a batch, as it does where they are taken from the batch. The few channels of a transformer
-with huge values are multiplied in float (after LLM.int8, Dettmers et al., 2022, here with the
-channels fixed beforehand), and so are the most sensitive products, if asked for.
+it in a batch, as it does where they are taken from the batch. Channels of very different size
+would make these steps too wide for most of them; so the large ones are scaled down, and the rows of
+the matrix up (after SmoothQuant, Xiao et al., 2023, here with the exponent that has
+the smallest error for each input). The most sensitive products stay in float, if asked for.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ __all__ = [
     "Form",
     "GraphWriter",
     "QuantPlan",
-    "Range",
+    "Seen",
     "calibrate",
     "int8_plans",
     "plan_input",
@@ -37,18 +37,34 @@ Batch = Mapping[str, np.ndarray]
 # float product, which OpenVINO recognises.
 Form = Literal["integer", "pairs"]
 
-_MARGIN = 1.1  # beyond what calibration has seen
-_SHARE = 0.01  # of the channels may be outliers
-_GAIN = 2.5  # leaving them out must make the range this many times smaller to be worth it
+_MARGIN = 1.3  # beyond what calibration has seen
+_EXPONENTS = (0.5, 0.65, 0.8, 1.0)  # of the inputs' size in a channel's scale; 1 minus it: weights'
+_USUAL = 0.9  # quantile of the channels' sizes: only the largest are scaled down
+_GAIN = 0.9  # of the plain error: scaling must be below to be worth its node
+_ROWS = 32  # of every batch are kept to measure errors with
 _CONTRIB = "com.microsoft"
 
 
-@dataclass(frozen=True)
-class Range:
-    """Smallest and largest value of each channel of a product's input."""
+@dataclass
+class Seen:
+    """What calibration has seen of a product's input.
+
+    Attributes:
+        low: smallest value of each channel.
+        high: largest value.
+        rows: some of the inputs.
+    """
 
     low: NDArray[np.float32]
     high: NDArray[np.float32]
+    rows: list[NDArray[np.float32]]
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        """Take in the inputs of another batch."""
+        self.low = np.minimum(self.low, rows.min(axis=0))
+        self.high = np.maximum(self.high, rows.max(axis=0))
+        chosen = np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(int)
+        self.rows.append(rows[chosen])
 
 
 @dataclass(frozen=True)
@@ -56,15 +72,20 @@ class QuantPlan:
     """How the input of one or several products becomes integers from 0 to 255.
 
     Attributes:
-        scale: width of a step.
+        step: width of a step.
         zero: the integer that stands for 0.
-        outliers: channels that are multiplied in float, because their values are so large that
-            the steps of all others would be too wide; a transformer has a handful of them.
+        scales: each channel is multiplied with its scale first, and its rows of the matrices are
+            divided by it; None for none.
     """
 
-    scale: float
+    step: float
     zero: int
-    outliers: NDArray[np.int64]
+    scales: NDArray[np.float32] | None = None
+
+    def stepped(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What is left of scaled inputs."""
+        integers = np.clip(np.rint(rows / self.step) + self.zero, 0, 255)
+        return np.asarray((integers - self.zero) * self.step, np.float32)
 
 
 def products(model: Any) -> dict[str, list[Any]]:
@@ -77,8 +98,8 @@ def products(model: Any) -> dict[str, list[Any]]:
     return found
 
 
-def calibrate(path: Path, batches: Iterable[Batch], *, threads: int) -> dict[str, Range]:
-    """The ranges of all products' inputs over some batches, from the float graph in ``path``."""
+def calibrate(path: Path, batches: Iterable[Batch], *, threads: int) -> dict[str, Seen]:
+    """What the float graph in ``path`` gives to its products over some batches."""
     import onnx
 
     model = onnx.load(str(path))
@@ -87,38 +108,88 @@ def calibrate(path: Path, batches: Iterable[Batch], *, threads: int) -> dict[str
         shown = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
         model.graph.output.append(shown)
     runtime = session(model.SerializeToString(), threads=threads)
-    ranges: dict[str, Range] = {}
+    found: dict[str, Seen] = {}
     for batch in batches:
         for name, values in zip(names, runtime.run(names, dict(batch)), strict=True):
             rows = values.reshape(-1, values.shape[-1])
-            seen = Range(rows.min(axis=0), rows.max(axis=0))
-            ranges[name] = _joined(ranges[name], seen) if name in ranges else seen
-    return ranges
+            found.setdefault(name, Seen(rows[0], rows[0], [])).add(rows)
+    return found
 
 
-def plan_input(seen: Range) -> QuantPlan:
-    """Steps for an input of this range, with outliers set apart where that pays.
+def plan_input(seen: Seen, matrices: Sequence[NDArray[np.float32]], *, levels: int) -> QuantPlan:
+    """Steps for an input of these products, with channels scaled where that pays.
 
-    >>> low, high = np.full(200, -1.0), np.full(200, 1.0)
-    >>> plan_input(Range(low, high)).outliers
-    array([], dtype=int64)
-    >>> high[7] = 30.0
-    >>> plan_input(Range(low, high)).outliers
-    array([7])
+    Args:
+        seen: what calibration has seen of it.
+        matrices: that it is multiplied with.
+        levels: largest integer of a weight.
+
+    >>> draw = np.random.default_rng(0)
+    >>> even = draw.uniform(-1, 1, (64, 256)).astype(np.float32)
+    >>> matrix = draw.standard_normal((256, 8)).astype(np.float32)
+    >>> plan_input(Seen(even.min(0), even.max(0), [even]), [matrix], levels=127).scales is None
+    True
+    >>> even[:, 7] *= 50
+    >>> scales = plan_input(Seen(even.min(0), even.max(0), [even]), [matrix], levels=127).scales
+    >>> bool(scales[7] < 0.1 * scales[0])
+    True
     """
-    largest = np.maximum(np.abs(seen.low), np.abs(seen.high))
-    limit = np.sort(largest)[-1 - math.ceil(_SHARE * len(largest))]  # of all but the largest ones
-    pays = largest.max() >= _GAIN * limit
-    outliers = np.flatnonzero(largest > limit) if pays else np.array([], np.int64)
-    others = np.setdiff1d(np.arange(len(largest)), outliers)
-    low = min(float(seen.low[others].min()), 0.0) * _MARGIN
-    high = max(float(seen.high[others].max()), 0.0) * _MARGIN
-    scale = max((high - low) / 255, 1e-12)
-    return QuantPlan(scale, round(-low / scale), outliers)
+    rows = np.concatenate(seen.rows)
+    expected = [rows @ matrix for matrix in matrices]
+
+    def error(plan: QuantPlan) -> float:
+        scales = np.float32(1) if plan.scales is None else plan.scales
+        stepped = plan.stepped(rows * scales)
+        found = [stepped @ _stepped_weights(scaled(m, plan), levels) for m in matrices]
+        return sum(
+            _squares(f - e) / (_squares(e) or 1.0) for f, e in zip(found, expected, strict=True)
+        )
+
+    inputs = _sizes(np.maximum(np.abs(seen.low), np.abs(seen.high)))
+    weights = _sizes(np.max([np.abs(matrix).max(axis=1) for matrix in matrices], axis=0))
+    scalings = [weights ** (1 - exponent) / inputs**exponent for exponent in _EXPONENTS]
+    plain, best = _plan(seen), min([_plan(seen, scales) for scales in scalings], key=error)
+    return best if error(best) < _GAIN * error(plain) else plain
 
 
-def _joined(one: Range, other: Range) -> Range:
-    return Range(np.minimum(one.low, other.low), np.maximum(one.high, other.high))
+def _sizes(largest: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Largest values of channels, all but the few large ones alike: other texts have other values.
+
+    >>> _sizes(np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 0.3, 0.5, 0.5, 9.0])).tolist()
+    [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 9.0]
+    """
+    return np.maximum(largest, max(float(np.quantile(largest, _USUAL)), 1e-6))
+
+
+def _plan(seen: Seen, scales: NDArray[np.float32] | None = None) -> QuantPlan:
+    """Steps for all that was seen and a little more."""
+    if scales is not None:
+        scales = (scales / np.median(scales)).astype(np.float32)
+    factors = np.float32(1) if scales is None else scales
+    low = min(float((seen.low * factors).min()), 0.0) * _MARGIN
+    high = max(float((seen.high * factors).max()), 0.0) * _MARGIN
+    step = max((high - low) / 255, 1e-12)
+    return QuantPlan(step, round(-low / step), scales)
+
+
+def scaled(matrix: NDArray[np.float32], plan: QuantPlan) -> NDArray[np.float32]:
+    """The matrix for scaled inputs."""
+    return matrix if plan.scales is None else matrix / plan.scales[:, None]
+
+
+def _weight_steps(matrix: NDArray[np.float32], levels: int) -> NDArray[np.float32]:
+    steps = np.abs(matrix).max(axis=0) / levels
+    steps[steps == 0] = 1
+    return np.asarray(steps, np.float32)
+
+
+def _stepped_weights(matrix: NDArray[np.float32], levels: int) -> NDArray[np.float32]:
+    steps = _weight_steps(matrix, levels)
+    return np.asarray(np.rint(matrix / steps) * steps, np.float32)
+
+
+def _squares(values: NDArray[np.float32]) -> float:
+    return float((values.astype(np.float64) ** 2).sum())
 
 
 @dataclass
@@ -150,23 +221,16 @@ class GraphWriter:
         self._outputs = {output.name for output in graph.output}
 
     def product(self, node: Any, plan: QuantPlan) -> None:
-        """Write one product, with the bias that follows it and the outliers beside it."""
+        """Write one product, with the bias that follows it."""
         x, target = node.input[0], node.output[0]
-        matrix = self._array(node.input[1])
-        weight = f"{x}/{node.input[1]}"  # the same matrix behind another input has other outliers
+        weight = f"{x}/{node.input[1]}"  # the same matrix behind another input has other scales
         self._quantise(x, plan)
         bias = self._bias(target)
         if bias is not None:
             target = bias.output[0]
             self.taken.add(target)
-        summed = f"{target}_int8" if len(plan.outliers) else target
-        self._weights(weight, matrix, plan)
-        self._multiply(x, weight, None if bias is None else self._constant_of(bias), summed)
-        if len(plan.outliers):
-            self._constant(f"{weight}_outliers", matrix[plan.outliers])
-            apart = f"{target}_outliers"
-            self._node("MatMul", [f"{x}_outliers", f"{weight}_outliers"], apart)
-            self._node("Add", [summed, apart], target)
+        self._weights(weight, scaled(self._array(node.input[1]), plan))
+        self._multiply(x, weight, None if bias is None else self._constant_of(bias), target)
 
     def finish(self) -> None:
         """Put the written nodes and constants into the model."""
@@ -187,26 +251,25 @@ class GraphWriter:
         """The input in integers, once for all products that share it."""
         if f"{x}_scale" in self._added:
             return
-        self._constant(f"{x}_scale", np.float32(plan.scale))
+        self._constant(f"{x}_scale", np.float32(plan.step))
         self._constant(f"{x}_zero", np.uint8(plan.zero))
         steps = [f"{x}_scale", f"{x}_zero"]
-        self._node("QuantizeLinear", [x, *steps], f"{x}_int8")
+        even = x
+        if plan.scales is not None:
+            even = f"{x}_even"
+            self._constant(f"{x}_scales", plan.scales)
+            self._node("Mul", [x, f"{x}_scales"], even)
+        self._node("QuantizeLinear", [even, *steps], f"{x}_int8")
         if self.form == "pairs":
             self._node("DequantizeLinear", [f"{x}_int8", *steps], f"{x}_stepped")
-        if len(plan.outliers):
-            self._constant(f"{x}_channels", plan.outliers)
-            self._node("Gather", [x, f"{x}_channels"], f"{x}_outliers", axis=-1)
 
-    def _weights(self, weight: str, matrix: NDArray[np.float32], plan: QuantPlan) -> None:
-        """The matrix in integers with a step per column; rows of outliers are 0."""
+    def _weights(self, weight: str, matrix: NDArray[np.float32]) -> None:
+        """The matrix in integers with a step per column."""
         if f"{weight}_steps" in self._added:
             return
-        inside = matrix.copy()
-        inside[plan.outliers] = 0
-        steps = np.abs(inside).max(axis=0) / self.levels
-        steps[steps == 0] = 1
-        self._constant(f"{weight}_steps", steps.astype(np.float32))
-        self._constant(f"{weight}_int8", np.rint(inside / steps).astype(np.int8))
+        steps = _weight_steps(matrix, self.levels)
+        self._constant(f"{weight}_steps", steps)
+        self._constant(f"{weight}_int8", np.rint(matrix / steps).astype(np.int8))
 
     def _multiply(self, x: str, weight: str, bias: str | None, target: str) -> None:
         integers = [f"{x}_int8", f"{weight}_int8"]
@@ -264,6 +327,7 @@ def int8_plans(
     *,
     keep_float: int,
     threads: int,
+    even: bool = True,
     progress: bool | None = None,
     before_measuring: Callable[[Mapping[str, QuantPlan]], object] = lambda plans: None,
 ) -> dict[str, QuantPlan]:
@@ -274,18 +338,27 @@ def int8_plans(
         batches: what it is calibrated on.
         keep_float: this many inputs, those with the most sensitive products, have no plan.
         threads: of the runtime.
+        even: scale channels of very different size.
         progress: False for no progress on standard error.
         before_measuring: is given all plans before products run in integers here.
     """
-    ranges = calibrate(path, batches, threads=threads)
-    plans = {name: plan_input(seen) for name, seen in ranges.items()}
+    import onnx
+
+    model = onnx.load(str(path))
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    levels = weight_levels()
+    plans = {}
+    seen = calibrate(path, batches, threads=threads)
+    for name, nodes in track(products(model).items(), label="scaling", unit="layer", show=progress):
+        matrices = [onnx.numpy_helper.to_array(constants[node.input[1]]) for node in nodes]
+        plans[name] = plan_input(seen[name], matrices, levels=levels) if even else _plan(seen[name])
     if keep_float < 1:
         return plans
     before_measuring(plans)
     expected = _outputs(session(path, threads=threads), batches)
     harm = {}
     for name in track(plans, label="measuring layers", unit="layer", show=progress):
-        alone = int8_model(path, {name: plans[name]}, form="integer", levels=weight_levels())
+        alone = int8_model(path, {name: plans[name]}, form="integer", levels=levels)
         found = _outputs(session(alone.SerializeToString(), threads=threads), batches)
         harm[name] = float(((found - expected) ** 2).sum())
     worst = sorted(harm, key=lambda name: -harm[name])[:keep_float]

@@ -15,7 +15,7 @@ from tertium.models.names import resolve
 from tertium.models.tokenizer import NotLightError
 from tertium.types import EngineName, Pooling
 
-__all__ = ["load", "load_conditional", "load_embedder", "plan_for"]
+__all__ = ["load", "load_conditional", "load_embedder", "opened", "plan_for"]
 
 
 def load(
@@ -43,8 +43,9 @@ def load(
         trust_remote_code: run code that comes with the model.
         engine: ``default`` (ONNX Runtime, which needs no torch; torch for models that only torch
             can read, and on an accelerator), ``torch``, ``onnx``, ``onnx-int8``, ``openvino``,
-            ``openvino-int8``, ``static`` or ``auto``, what ``tertium tune`` found best; a graph is
-            made on first use. Or a plan, as :func:`plan_for` gives it.
+            ``openvino-int8``, ``static`` or ``auto``, what was measured to be fastest here or,
+            until then, what the processor's instructions suggest; a graph is made on first use. Or
+            a plan, as :func:`plan_for` gives it.
         threads: of an engine other than torch (default: one for each core).
 
     Example:
@@ -60,25 +61,25 @@ def load(
         "trust_remote_code": trust_remote_code,
     }
     if isinstance(engine, tuple):
-        model = _opened(name, by_torch=_by_torch(engine), **options)
+        model = opened(name, by_torch=_by_torch(engine), **options)
         return apply(model, engine, folder=resolve(name, revision=revision), threads=threads)
     chosen = engine_name(engine)
     options["device"] = check_device(chosen, device)
-    model = _opened(name, by_torch=chosen is EngineName.TORCH, **options)
+    model = opened(name, by_torch=chosen is EngineName.TORCH, **options)
     if chosen is EngineName.TORCH:
         return model
     folder = resolve(name, revision=revision)
     try:
         planned = plan(model, chosen, folder=folder)
         if needs_engine(model) and _by_torch(planned):
-            model = _opened(name, by_torch=True, **options)
+            model = opened(name, by_torch=True, **options)
         auto = chosen is EngineName.AUTO
         return apply(model, planned, folder=folder, threads=threads, or_torch=auto)
     except TertiumError as error:
         either = chosen in (EngineName.DEFAULT, EngineName.AUTO)
-        if not either or find_spec("torch") is None:
+        if not either or not _has_torch():
             raise
-        model = _opened(name, by_torch=True, **options)
+        model = opened(name, by_torch=True, **options)
         warnings.warn(f"torch runs {model.name}: {error}", TertiumWarning, stacklevel=2)
         return model
 
@@ -94,7 +95,7 @@ def plan_for(
     chosen = engine_name(engine)
     if chosen is EngineName.TORCH:
         return ()
-    model = _opened(name, by_torch=False, device=check_device(chosen, device), **options)
+    model = opened(name, by_torch=False, device=check_device(chosen, device), **options)
     folder = resolve(name, revision=options.get("revision"))
     return plan(model, chosen, folder=folder)
 
@@ -104,7 +105,7 @@ def needs_engine(model: Model) -> bool:
     return any(part.needs_engine for part in model.parts)
 
 
-def _opened(
+def opened(
     name: str | os.PathLike[str],
     *,
     by_torch: bool,
@@ -114,15 +115,19 @@ def _opened(
 ) -> Model:
     """The model without an engine: read without torch where that can be done."""
     purpose = f"The model {os.fspath(name)}"
-    light = device in (None, "cpu") and not trust_remote_code and find_spec("onnxruntime")
-    if light and not by_torch and (device == "cpu" or not has_accelerator()):
+    light = device == "cpu" or (device is None and not (has_accelerator() and _has_torch()))
+    if light and not by_torch and not trust_remote_code:
         try:
             return loading.load(name, light=True, **options)
         except NotLightError as error:
             purpose = f"{purpose} ({error})"
-    if find_spec("torch") is None:
+    if not _has_torch():
         require("train", purpose=purpose, packages=["torch"])
     return loading.load(name, device=device, trust_remote_code=trust_remote_code, **options)
+
+
+def _has_torch() -> bool:
+    return find_spec("torch") is not None
 
 
 def _by_torch(planned: Plan) -> bool:

@@ -4,10 +4,12 @@ A plan can be written down. A bulk job keeps it, so that all its workers, on thi
 others, and those that resume it run the same export.
 """
 
+import contextlib
 import hashlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,13 @@ from tertium.engines.export import Export, cpu_threads, ensure, static_export
 from tertium.engines.graphs import PartGraph, graphs_of
 from tertium.engines.tuning import remembered
 from tertium.errors import TertiumError, TertiumWarning
+from tertium.hardware import fast_integers
 from tertium.models.base import Model
 from tertium.types import EngineName, Kind
 
 __all__ = ["apply", "plan"]
+
+_AS_STATIC = (EngineName.DEFAULT, EngineName.STATIC, EngineName.AUTO)  # for a static model
 
 
 def plan(model: Model, engine: EngineName | str, *, folder: Path | None = None) -> Plan:
@@ -29,19 +34,19 @@ def plan(model: Model, engine: EngineName | str, *, folder: Path | None = None) 
     Args:
         model: as torch runs it, on the processor unless that is to stay so.
         engine: a name, ``default`` for ONNX Runtime where the model was read without torch and
-            torch else, or ``auto`` for what ``tertium tune`` found best on this machine, and torch
-            where that does not run.
+            torch else, or ``auto`` for what was measured to be fastest on this machine; where
+            nothing was, for what its instructions suggest.
         folder: the model's own, which may hold exports.
     """
     name = engine_name(engine)
     if name is EngineName.TORCH:
         return ()
-    if model.kind is Kind.STATIC and name in (EngineName.STATIC, EngineName.AUTO):
+    if model.kind is Kind.STATIC and name in _AS_STATIC:
         return (PartPlan(engine=EngineName.STATIC),)  # as it is
     if name is EngineName.STATIC:
         return (_exported(name, static_export(model)),)
     if name is EngineName.AUTO:
-        return _tuned(model, folder)
+        return _auto(model, folder)
     if name is EngineName.DEFAULT:
         if not any(part.needs_engine for part in model.parts):
             return ()
@@ -87,38 +92,40 @@ def apply(
     return model
 
 
-def _tuned(model: Model, folder: Path | None) -> Plan:
-    """What was measured to be fastest here; torch where nothing was, or where it does not run."""
-    found = [(graph, remembered(graph.fingerprint)) for graph in graphs_of(model)]
-    untuned = [graph for graph, best in found if best is None]
-    if untuned:
-        names = " and ".join(graph.name for graph in untuned)
-        warnings.warn(
-            f"Nothing is known about the fastest engine for {names} on this machine: "
-            f"{_untuned(untuned[0])} runs it. Measure once: tertium tune --model {model.name}",
-            TertiumWarning,
-            stacklevel=4,
-        )
+def _auto(model: Model, folder: Path | None) -> Plan:
+    """What was measured to be fastest here, else what the processor suggests; torch as a last way.
+
+    The one place that says what ``auto`` means. Measured: by ``tertium tune``, or beside the first
+    long job (:mod:`tertium.engines.settle`).
+    """
     planned = []
-    for graph, best in found:
-        chosen = PartPlan(engine=EngineName.TORCH)
-        if best is None and _untuned(graph) is EngineName.ONNX:
-            chosen = _exported(EngineName.ONNX, ensure(graph, EngineName.ONNX, folder=folder))
-        elif best is not None and best.engine is EngineName.TORCH:
-            chosen = PartPlan(engine=EngineName.TORCH, token_budget=best.token_budget)
-        elif best is not None:
+    for graph in graphs_of(model):
+        best = remembered(graph.fingerprint)
+        if best is None:
+            planned.append(_suggested(graph, folder))
+        elif best.engine is EngineName.TORCH:
+            planned.append(PartPlan(engine=EngineName.TORCH, token_budget=best.token_budget))
+        else:
+            chosen = PartPlan(engine=EngineName.TORCH)
             with _or_torch(graph, best.engine):
                 export = ensure(graph, best.engine, folder=folder)
                 check_engine(graph, best.engine, export.folder)
                 budget, threads = best.token_budget, best.threads
                 chosen = _exported(best.engine, export, token_budget=budget, threads=threads)
-        planned.append(chosen)
+            planned.append(chosen)
     return tuple(planned)
 
 
-def _untuned(graph: PartGraph) -> EngineName:
-    """What runs a part of which nothing was measured."""
-    return EngineName.ONNX if graph.part.needs_engine else EngineName.TORCH
+def _suggested(graph: PartGraph, folder: Path | None) -> PartPlan:
+    """8 bit where the processor multiplies integers fast and its export is good, else float."""
+    if find_spec("onnxruntime") is None:
+        return PartPlan(engine=EngineName.TORCH)
+    if fast_integers():
+        with contextlib.suppress(TertiumError):  # refused, or it does not run here
+            export = ensure(graph, EngineName.ONNX_INT8, folder=folder)
+            check_engine(graph, EngineName.ONNX_INT8, export.folder)
+            return _exported(EngineName.ONNX_INT8, export)
+    return _exported(EngineName.ONNX, ensure(graph, EngineName.ONNX, folder=folder))
 
 
 @contextmanager
@@ -135,11 +142,11 @@ def _or_torch(graph: PartGraph, engine: EngineName, *, when: bool = True) -> Ite
 
 
 def _static(model: Model, chosen: PartPlan) -> Model:
-    from tertium.models.static import StaticEncoder
+    from tertium.models.light_static import LightStatic
 
     export = static_export(model)
     _check_same(chosen, export, model.name)
-    return StaticEncoder.load(export.folder, name=model.name)
+    return LightStatic.load(export.folder, name=model.name)
 
 
 def _exported(engine: EngineName, export: Export, **more: Any) -> PartPlan:

@@ -1,8 +1,10 @@
 """A static copy of an encoder: one vector per token, so that a text costs a few additions.
 
 The method is Model2Vec's (Tulkens & van Dongen, 2024): each token goes through the encoder by
-itself, principal components drop what all vectors have in common, and frequent tokens, which come
-first in a vocabulary, count for less (Arora et al., 2017, with Zipf's law for the frequencies).
+itself, without its normalisation, for long vectors belong to tokens that say more; principal
+components drop what all vectors have in common, and frequent tokens, which come first in a
+vocabulary, count for less (Arora et al., 2017, with Zipf's law for the frequencies). The first
+components, in which all tokens differ most, are held down: half-way to equal spread on all axes.
 """
 
 import copy
@@ -33,6 +35,7 @@ def distil_static(
     *,
     dimensions: int = 256,
     smoothing: float = 1e-4,
+    whitening: float = 0.5,
     progress: bool | None = None,
 ) -> StaticEncoder:
     """Static embeddings with the tokenizer of ``encoder``.
@@ -42,6 +45,8 @@ def distil_static(
         dimensions: principal components to keep, at most as many as the encoder's vectors have.
         smoothing: how little frequent tokens count: the weight of a token of probability p is
             ``smoothing / (smoothing + p)``.
+        whitening: how far the spread of the components is evened out: 0 leaves it, 1 makes all
+            equal.
         progress: False for no progress on standard error.
     """
     vocabulary = encoder.tokenizer.get_vocab()
@@ -51,7 +56,8 @@ def distil_static(
         for token, at in sorted(vocabulary.items(), key=lambda entry: entry[1])
         if at not in special and not _UNUSED.fullmatch(token)
     ]
-    vectors = principal_components(_token_vectors(encoder, tokens, progress=progress), dimensions)
+    alone = _token_vectors(encoder, tokens, progress=progress)
+    vectors = principal_components(alone, dimensions, whitening=whitening)
     table = np.zeros((max(vocabulary.values()) + 1, vectors.shape[1]), np.float32)
     table[tokens] = vectors * frequency_weights(len(tokens), smoothing=smoothing)[:, None]
     core = getattr(encoder.tokenizer, "backend_tokenizer", None)
@@ -68,17 +74,23 @@ def distil_static(
     return StaticEncoder(model, name=encoder.name, training_data=encoder.training_data)
 
 
-def principal_components(vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+def principal_components(
+    vectors: NDArray[np.float32], count: int, *, whitening: float = 0.0
+) -> NDArray[np.float32]:
     """Rows on their first ``count`` principal axes, their mean removed.
+
+    Each axis is divided by its standard deviation to the power of ``whitening``.
 
     >>> principal_components(np.array([[0.0, 2.0], [0.0, 4.0], [0.0, 6.0]]), 1).round(3).tolist()
     [[-2.0], [0.0], [2.0]]
     """
     centred = vectors - vectors.mean(axis=0)
     values, axes = np.linalg.eigh(centred.T @ centred)
-    chosen = axes[:, np.argsort(-values)[:count]]
+    order = np.argsort(-values)[:count]
+    chosen = axes[:, order]
     chosen = chosen * np.sign(chosen[np.abs(chosen).argmax(axis=0), np.arange(chosen.shape[1])])
-    return np.asarray(centred @ chosen)
+    spread = np.sqrt(np.maximum(values[order] / len(vectors), 1e-12))
+    return np.asarray(centred @ chosen / spread**whitening)
 
 
 def frequency_weights(count: int, *, smoothing: float) -> NDArray[np.float64]:
@@ -105,7 +117,7 @@ def agreement(static: StaticEncoder, encoder: Encoder) -> float:
 def _token_vectors(
     encoder: Encoder, tokens: list[int], *, progress: bool | None
 ) -> NDArray[np.float32]:
-    """What the encoder makes of each token by itself, between its special tokens."""
+    """What the encoder makes of each token between its special ones, before it normalises."""
     before, after = _frame(encoder)
     starts = range(0, len(tokens), _TOKENS)
     found = []
@@ -114,7 +126,9 @@ def _token_vectors(
             rows = [[*before, token, *after] for token in tokens[start : start + _TOKENS]]
             ids = torch.tensor(rows, device=encoder.device)
             features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-            found.append(encoder.forward(features).embedding.float().cpu().numpy())
+            for module in encoder.model:
+                features = features if isinstance(module, Normalize) else module(features)
+            found.append(features["sentence_embedding"].float().cpu().numpy())
     return np.concatenate(found)
 
 

@@ -23,7 +23,7 @@ from tertium.progress import bar
 from tertium.records.lock import lock
 from tertium.types import EngineName
 
-__all__ = ["Trial", "machine", "remember", "remembered", "tune"]
+__all__ = ["Trial", "machine", "remember", "remembered", "settle", "tune"]
 
 _BUDGET = 1024  # tokens per batch while engines and threads are compared
 _BUDGETS = (256, 512, 1024, 2048, 4096)  # those of the finalists
@@ -103,6 +103,23 @@ def tune(
     return ranked
 
 
+def settle(graph: PartGraph, *, seconds: float = 2.0) -> Trial:
+    """Compare the float graph with its 8-bit form in turn, on one core, and remember the faster.
+
+    It may run beside a job: what takes turns is slowed down alike.
+    """
+    engines = [e for e in (EngineName.ONNX, EngineName.ONNX_INT8) if _usable(graph, e)]
+    share = seconds / (_TURNS * max(len(engines), 1))
+    trials: list[Trial] = []
+    for engine in engines * _TURNS:
+        trials += _trials(graph, engine, 1, [_BUDGET], _everyday(), share)
+    if not trials:
+        raise TertiumError(f"No engine runs {graph.name} here.")
+    best = _fastest(trials)[0].model_copy(update={"threads": cpu_threads()})
+    remember(graph.fingerprint, best)
+    return best
+
+
 def remembered(fingerprint: str) -> Trial | None:
     """The best trial of a model on this machine; None if there was none."""
     found = _read(_file()).get(_key(fingerprint))
@@ -128,7 +145,7 @@ def machine() -> str:
 def _usable(graph: PartGraph, engine: EngineName) -> bool:
     """Whether the engine can run the model here; the export is made if there is none."""
     if engine is EngineName.TORCH:
-        return True
+        return not graph.part.needs_engine  # else it was read without torch
     try:
         check_engine(graph, engine, ensure(graph, engine).folder)
     except TertiumError as error:

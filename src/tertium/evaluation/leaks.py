@@ -79,7 +79,12 @@ def _keys(data: TrainingData, folder: Path | None) -> frozenset[PairKey]:
         if not path.is_file():
             raise TertiumError("no such file or benchmark set.")
         return pair_keys(path, split=data.split) if holds_pairs(path) else frozenset()
-    known = benchmarks.DATASETS[data.name].rows
+    dataset = benchmarks.DATASETS[data.name]
+    if dataset.made_of:  # the graded pairs among what it is made of: nothing else is in a benchmark
+        graded = [name for name in dataset.made_of if benchmarks.DATASETS[name].scale is not None]
+        each = (_keys(TrainingData(name=name, split="train"), folder) for name in graded)
+        return frozenset().union(*each)
+    known = dataset.rows
     whole = ["all"] if "all" in known else list(known)
     parts = (
         benchmarks.load(data.name, split=split, folder=folder)

@@ -1,6 +1,6 @@
 """Our models in MTEB, with the STS sets of a local folder: ``pip install 'tertium[mteb]'``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from tertium.data import benchmarks
 from tertium.errors import TertiumError, require
-from tertium.evaluation.metrics import hundred
+from tertium.evaluation.metrics import hundred, mean_of_all
+from tertium.evaluation.report import SuiteResult, TaskResult
 from tertium.functional import cosine_matrix, cosine_pairs
 from tertium.models.base import Embedder
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mteb import AbsTask
     from mteb.models import ModelMeta
 
-__all__ = ["LOCAL_TASKS", "MtebEncoder", "run_mteb"]
+__all__ = ["LOCAL_TASKS", "MtebEncoder", "mteb_suite", "run_mteb"]
 
 # MTEB's name of a task, our name of its data, and the split that MTEB tests on.
 LOCAL_TASKS: dict[str, tuple[str, str]] = {
@@ -93,7 +94,8 @@ def run_mteb(
 
     Returns:
         By task: ``main_score`` and, by split and subset, ``scores`` (times 100, None where
-        undefined), the ``metric`` they are, ``protocol``, ``data`` and ``seconds``.
+        undefined), the ``metric`` they are, all other ``metrics`` by split and subset as MTEB
+        gives them, ``protocol``, ``data`` and ``seconds``.
     """
     encoder = MtebEncoder(model)
     import mteb
@@ -115,11 +117,72 @@ def run_mteb(
                 split: {entry["hf_subset"]: hundred(entry["main_score"]) for entry in entries}
                 for split, entries in outcome.scores.items()
             },
+            "metrics": {
+                split: {entry["hf_subset"]: _numbers(entry) for entry in entries}
+                for split, entries in outcome.scores.items()
+            },
             "protocol": f"MTEB {mteb.__version__}: {name}, {', '.join(outcome.scores)} split",
             "data": data,
             "seconds": outcome.evaluation_time,
         }
     return found
+
+
+def mteb_suite(
+    suite: str,
+    model: Embedder,
+    tasks: Sequence[str],
+    *,
+    metric: str | None = None,
+    folder: Path | None = None,
+) -> SuiteResult:
+    """MTEB tasks as a suite of a report: one figure of each, and their mean.
+
+    Args:
+        suite: what the report calls it.
+        model: anything that encodes texts.
+        tasks: MTEB's names.
+        metric: the figure, the mean over splits and subsets (default: each task's main score).
+        folder: benchmark folder, see :func:`run_mteb`.
+    """
+    found = run_mteb(model, tasks, folder=folder)
+    if metric is not None:
+        for entry in found.values():
+            given = [each for split in entry["metrics"].values() for each in split.values()]
+            known = [each[metric] for each in given if metric in each]
+            if known:  # a task without it keeps its main score, and says which that is
+                entry |= {"main_score": 100 * float(np.mean(known)), "metric": metric}
+    metrics = {entry["metric"] for entry in found.values()}
+    headline = metric or (metrics.pop() if len(metrics) == 1 else "main_score")
+    pooling = None if model.pooling is None else str(model.pooling)
+    results = tuple(
+        TaskResult(
+            task=name,
+            values={
+                headline: entry["main_score"],
+                "metric": entry["metric"],
+                "scores": entry["scores"],
+                "metrics": entry["metrics"],
+            },
+            protocol=entry["protocol"],
+            split=", ".join(entry["scores"]),
+            pooling=pooling,
+            data={"name": name, "source": entry["data"]},
+            seconds=entry["seconds"] or 0.0,
+        )
+        for name, entry in found.items()
+    )
+    average = mean_of_all([entry["main_score"] for entry in found.values()])
+    return SuiteResult(suite, headline, results, {"average": average})
+
+
+def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of a split and subset; lists of repetitions and names are left out."""
+    return {
+        name: float(value)
+        for name, value in entry.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    }
 
 
 def _task(name: str) -> "AbsTask":

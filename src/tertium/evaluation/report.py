@@ -7,13 +7,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from tertium.evaluation.leaks import Excluded
 from tertium.files import atomic_path
-from tertium.hardware import processor
+from tertium.hardware import default_threads, processor
 
 __all__ = [
     "Provenance",
@@ -21,6 +22,7 @@ __all__ = [
     "SuiteResult",
     "TaskResult",
     "current_command",
+    "latex_table",
     "markdown_table",
 ]
 
@@ -35,6 +37,7 @@ class Provenance:
     seed: int
     seconds: float
     excluded: tuple[Excluded, ...] = ()
+    precision: str = "float32"
     date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     python: str = field(default_factory=platform.python_version)
     versions: dict[str, str] = field(default_factory=lambda: {n: version(n) for n in _LIBRARIES})
@@ -48,8 +51,10 @@ class Provenance:
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         excluded = ", ".join(map(str, self.excluded))
         leak_free = f"leak-free: without the pairs of {excluded}\n" if excluded else ""
+        less = "" if self.precision == "float32" else f"{self.precision}, "
         return leak_free + (
-            f"{self.command}\nseed {self.seed}, {self.seconds:.1f} s, {self.date}, {self.machine}\n"
+            f"{self.command}\nseed {self.seed}, {less}{self.seconds:.1f} s, {self.date}, "
+            f"{self.machine}\n"
             f"Python {self.python}, {versions}"
         )
 
@@ -68,10 +73,13 @@ def _quoted(argument: str) -> str:
 
 
 def _machine() -> str:
-    import torch
+    accelerator, threads = "no accelerator", default_threads()
+    if "torch" in sys.modules:  # else nothing ran on it
+        import torch
 
-    accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no accelerator"
-    threads = torch.get_num_threads()
+        threads = torch.get_num_threads()
+        if torch.cuda.is_available():
+            accelerator = torch.cuda.get_device_name()
     plural = "" if threads == 1 else "s"
     return f"{processor()}, {os.cpu_count()} cores, {threads} thread{plural}, {accelerator}"
 
@@ -168,10 +176,29 @@ class Report:
                 parts += ["", markdown_table(header, rows)]
         return "\n".join([*parts, "", "```", str(self.provenance), "```", ""])
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the tables, then the provenance."""
+        parts = []
+        for suite in self.suites:
+            tables = [suite.rows(), *suite.details()]
+            parts += [f"<h4>{escape(self.model)} · {escape(suite.suite)}</h4>"]
+            parts += [html_table(header, rows) for header, *rows in tables]
+        return "\n".join([*parts, f"<pre>{escape(str(self.provenance))}</pre>"])
+
+    def to_latex(self) -> str:
+        """A table for each suite, with the provenance as comments."""
+        parts = [f"% {line}" for line in str(self.provenance).splitlines()]
+        for suite in self.suites:
+            tables = [suite.rows(), *suite.details()]
+            caption = f"{self.model}, {suite.suite}"
+            parts += [latex_table(header, rows, caption=caption) for header, *rows in tables]
+        return "\n".join([*parts, ""])
+
     def save(self, path: Path) -> None:
-        """Write JSON or Markdown, by the ending of ``path``."""
-        markdown = path.suffix.lower() in (".md", ".markdown")
-        text = self.to_markdown() if markdown else _json(self.to_json())
+        """Write JSON, Markdown or LaTeX, by the ending of ``path``."""
+        writers = {".md": self.to_markdown, ".markdown": self.to_markdown, ".tex": self.to_latex}
+        write = writers.get(path.suffix.lower(), lambda: _json(self.to_json()))
+        text = write()
         with atomic_path(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
@@ -294,3 +321,52 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table, the first column to the left and the others to the right."""
     rule = ["---", *("---:" for _ in header[1:])]
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same as HTML, all text escaped."""
+    lines = [
+        "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+        for tag, row in [("th", header), *(("td", row) for row in rows)]
+    ]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {mark: f"\\{mark}" for mark in "&%$#_{}"}
+_LATEX |= {"±": r"$\pm$", "·": r"$\cdot$", "≥": r"$\geq$", "≤": r"$\leq$"}
+_LATEX |= {"\N{MINUS SIGN}": "$-$", "\N{EN DASH}": "--"}
+
+
+def latex_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str | None = None
+) -> str:
+    r"""A LaTeX table for the package booktabs, aligned as :func:`markdown_table`.
+
+    >>> print(latex_table(["model", "STS-B"], [["my_model", "84.5 ± 0.2"]]))
+    \begin{tabular}{lr}
+    \toprule
+    model & STS-B \\
+    \midrule
+    my\_model & 84.5 $\pm$ 0.2 \\
+    \bottomrule
+    \end{tabular}
+    """
+    lines = [" & ".join(map(_latex, row)) + r" \\" for row in (header, *rows)]
+    table = [
+        rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+        r"\toprule",
+        lines[0],
+        r"\midrule",
+        *lines[1:],
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if caption is not None:
+        around = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(caption)}}}"]
+        table = [*around, *table, r"\end{table}"]
+    return "\n".join(table)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +37,8 @@ def run(
     exclude: Iterable[str] = (),
     baseline: Model | None = None,
     command: str | None = None,
+    mteb: Iterable[tuple[str, Sequence[str], str | None]] = (),
+    precision: Literal["float32", "bf16"] = "float32",
     progress: bool | None = None,
 ) -> Report:
     """Evaluate ``model`` on named tasks; a text that several tasks share is encoded once.
@@ -51,6 +54,10 @@ def run(
             they do the pairs of the sets that the model's own card lists (``training_data``).
         baseline: a model to test against with a paired bootstrap.
         command: what the provenance names (default: this process's command line).
+        mteb: suites of MTEB tasks: name, tasks, and the metric that counts (None for each task's
+            main one); they follow MTEB's own protocol, see ``tertium.evaluation.mteb``.
+        precision: ``bf16`` computes in bfloat16 where torch runs the model: faster on some
+            processors, and a few hundredths off. The provenance says so.
         progress: False for no progress on standard error.
     """
     start = time.perf_counter()
@@ -69,10 +76,38 @@ def run(
         excluded=keys if excluded else None,
         baseline=None if baseline is None else EmbeddingCache(baseline, progress=progress),
     )
-    results = tuple(_run_suite(suite, names, context) for suite, names in suites.items())
+    with _computing_in(precision, model):
+        results = [_run_suite(suite, names, context) for suite, names in suites.items()]
+        for suite, names, metric in mteb:
+            from tertium.evaluation.mteb import mteb_suite
+
+            embedder = context.cache.embedder
+            results.append(mteb_suite(suite, embedder, names, metric=metric, folder=folder))
     seconds = round(time.perf_counter() - start, 2)
-    provenance = Provenance(command or current_command(), seed, seconds, excluded)
-    return Report(model.name, results, provenance)
+    provenance = Provenance(
+        command or current_command(), seed, seconds, excluded, precision=precision
+    )
+    return Report(model.name, tuple(results), provenance)
+
+
+def _computing_in(precision: str, model: Model) -> AbstractContextManager[Any]:
+    """In which numbers torch computes."""
+    if precision not in ("float32", "bf16"):
+        raise unknown_name("precision", precision, ("float32", "bf16"))
+    if precision == "float32":
+        return nullcontext()
+    if any(part.engine is not None or part.needs_engine for part in model.parts):
+        raise TertiumError("bf16 is for models that torch runs: say engine torch, or float32.")
+    if not model.encoders:
+        raise TertiumError(f"{model.name} is not made of encoders: evaluate it in float32.")
+    import torch
+
+    from tertium.models.bfloat16 import check_bfloat16
+
+    kind = model.encoders[0].device_kind
+    if kind == "cpu":
+        check_bfloat16(remedy="evaluate with precision float32")
+    return torch.autocast(kind, dtype=torch.bfloat16)
 
 
 def _check_suites(suites: Mapping[str, Sequence[str]]) -> None:

@@ -1,29 +1,32 @@
 """Where attention goes under a condition: before SEAVER's reallocation, and after it."""
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
-from tertium.explain.tokens import word_places
+from tertium.explain.reading import word_places
 from tertium.explain.words import split_words
-from tertium.functional.reallocation import reweighting
-from tertium.heads import ConditionalHead, SeaverHead
 from tertium.models.base import Model
 from tertium.models.conditional import ConditionalScorer
-from tertium.models.encoder import Encoder, evaluating
+from tertium.models.head_graphs import temperature_of
+from tertium.models.text_encoder import TextEncoder
+from tertium.models.tokenizer import NoSpansError, Tokenizer
 from tertium.models.tokens import valid_text
 from tertium.models.triples import JoinedIds, TripleTokenizer
 from tertium.types import Kind, TextTriple
 
 __all__ = ["Focus", "attending_part", "focus", "focus_of"]
 
+Matrix = NDArray[np.float32]
+
 _MARKED = 5  # one word in five is marked
+_REALLOCATING = ("seaver", "rand_aug")  # heads
 
 
 @dataclass(frozen=True)
@@ -46,28 +49,28 @@ class Focus:
     words: tuple[str, ...]
     split: int
     condition: str
-    attention: Float[Tensor, "w w"]
-    unconditioned: Float[Tensor, "w w"]
-    weights: Float[Tensor, "w w"]
-    relevance: Float[Tensor, " w"]
+    attention: Matrix
+    unconditioned: Matrix
+    weights: Matrix
+    relevance: Matrix
     marked: tuple[int, ...]
     reallocates: bool = False
 
     @property
-    def steps(self) -> tuple[Float[Tensor, "w w"], ...]:
+    def steps(self) -> tuple[Matrix, ...]:
         """What a score is made of: attention without the condition, with it, and reallocated."""
         return (self.unconditioned, self.attention, *([self.weights] if self.reallocates else []))
 
     @property
     def shares(self) -> list[list[float]]:
         """What each word receives from the others at each of these steps; 1 is an even share."""
-        received = [matrix.nanmean(dim=0) for matrix in self.steps]
+        received = [np.nanmean(matrix, axis=0) for matrix in self.steps]
         return [(values / values.mean()).tolist() for values in received]
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers; what a model does not relate is null."""
 
-        def rows(matrix: Tensor) -> list[list[float | None]]:
+        def rows(matrix: Matrix) -> list[list[float | None]]:
             return [[None if math.isnan(v) else v for v in row] for row in matrix.tolist()]
 
         return {
@@ -88,48 +91,62 @@ class _Attended:
 
     words: list[str]
     first: int
-    attention: Tensor
-    unconditioned: Tensor
-    weights: Tensor
-    relevance: Tensor
+    attention: Matrix
+    unconditioned: Matrix
+    weights: Matrix
+    relevance: Matrix
+
+
+@dataclass(frozen=True)
+class _Looker:
+    """What reads sentences and condition.
+
+    Attributes:
+        tokenizer: of texts.
+        joiner: makes a sequence of them.
+        attention: weights ``[rows, h, t, t]`` of some sequences.
+        temperature: of the reallocation.
+    """
+
+    tokenizer: Tokenizer
+    joiner: TripleTokenizer
+    attention: Callable[[Sequence[JoinedIds]], Matrix]
+    temperature: float = 1.0
 
 
 def focus(
-    encoder: Encoder,
+    part: ConditionalScorer | TextEncoder,
     triple: TextTriple,
     *,
-    head: ConditionalHead | None = None,
-    baseline: Encoder | None = None,
+    baseline: ConditionalScorer | TextEncoder | None = None,
 ) -> Focus:
     """Attention between the words of two sentences, and how a condition reallocates it.
 
     Args:
-        encoder: of a model that takes conditions, or any other.
+        part: a model that takes conditions, or an encoder, which reads the triple as one sequence.
+            A model that reads each sentence by itself with the condition has nothing to show
+            between the sentences: there the matrices are NaN.
         triple: two sentences and a condition.
-        head: of that model (default: the triple is read as one sequence). One that reads each
-            sentence by itself with the condition has nothing to show between the sentences: there
-            the matrices are NaN.
         baseline: whose attention to show (default: the model's own, before reallocation).
     """
     if not all(split_words(text) for text in triple):
         raise TertiumError("Two sentences and a condition are needed, and none may be empty.")
-    sequences = [(0, 1, 2)] if head is None else head.sequences
+    sequences = part.layout.sequences if isinstance(part, ConditionalScorer) else ((0, 1, 2),)
     together = [members for members in sequences if 2 in members and len(members) > 1]
     if not together:
         raise TertiumError(
-            f"{encoder.name} reads sentences and condition apart, so that none attends to the "
+            f"{part.name} reads sentences and condition apart, so that none attends to the "
             "other. Take a model with head cross, seaver or bi."
         )
-    reallocating = head if isinstance(head, SeaverHead) else None
-    found = _read(encoder, triple, together, reallocating)
+    found = _read(_looker(part), triple, together)
     attention, unconditioned = found.attention, found.unconditioned
     if baseline is not None:
-        other = _read(baseline, triple, together, None)
+        other = _read(_encoder_looker(*baseline.readers), triple, together)
         if other.words != found.words:
             raise TertiumError("The two models do not keep the same words of these sentences.")
         attention, unconditioned = other.attention, other.unconditioned
     count = max(1, len(found.words) // _MARKED)
-    marked = found.relevance.topk(count).indices.sort().values.tolist()
+    marked = np.sort(np.argsort(-found.relevance, kind="stable")[:count]).tolist()
     return Focus(
         tuple(found.words),
         found.first,
@@ -139,17 +156,16 @@ def focus(
         found.weights,
         found.relevance,
         tuple(marked),
-        reallocates=reallocating is not None,
+        reallocates=_reallocates(part),
     )
 
 
-def attending_part(model: Model) -> tuple[Encoder, ConditionalHead | None]:
-    """Encoder and head whose attention is shown; of several members, one that reallocates it."""
+def attending_part(model: Model) -> ConditionalScorer | TextEncoder:
+    """The part whose attention is shown; of several members, one that reallocates it."""
     if not model.takes_conditions:
-        return model.encoder, None
-    scorers = [member.model for member in model.members]
-    best = min(scorers, key=lambda scorer: (not _shows(scorer), not scorer.head.reallocates))
-    return best.encoder, best.head
+        return model.encoder
+    scorers: list[ConditionalScorer] = [member.model for member in model.members]
+    return min(scorers, key=lambda scorer: (not _shows(scorer), not _reallocates(scorer)))
 
 
 def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
@@ -158,46 +174,80 @@ def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
         return None
     if not any(_shows(member.model) for member in model.members):
         return None
-    encoder, head = attending_part(model)
-    return focus(encoder, (item[0], item[1], item[2]), head=head)
+    return focus(attending_part(model), (item[0], item[1], item[2]))
 
 
 def _shows(scorer: ConditionalScorer) -> bool:
-    return scorer.layout.together and scorer.encoder.kind is not Kind.TWIN
+    return scorer.layout.together and scorer.readers[0].kind is not Kind.TWIN
 
 
-def _read(
-    encoder: Encoder,
-    triple: TextTriple,
-    sequences: Sequence[tuple[int, ...]],
-    head: SeaverHead | None,
-) -> _Attended:
+def _reallocates(part: ConditionalScorer | TextEncoder) -> bool:
+    return isinstance(part, ConditionalScorer) and part.head_config["kind"] in _REALLOCATING
+
+
+def _looker(part: ConditionalScorer | TextEncoder) -> _Looker:
+    if not isinstance(part, ConditionalScorer):
+        return _encoder_looker(part)
+
+    def attention(rows: Sequence[JoinedIds]) -> Matrix:
+        found = part.look_at(rows)[1]
+        if found is None:
+            raise TertiumError(f"{part.name} shows no attention.")
+        return found
+
+    temperature = 1.0
+    if _reallocates(part):
+        temperature = temperature_of(part.head_config, part.head_weights)
+    (encoder,) = part.readers
+    return _Looker(encoder.text_tokenizer, part.reader.tokenizer, attention, temperature)
+
+
+def _encoder_looker(reader: TextEncoder) -> _Looker:
+    """The last layer of an encoder, which torch shows."""
+    encoder = reader.encoder
+    joiner = TripleTokenizer(encoder.text_tokenizer, max_length=encoder.max_length)
+
+    def attention(rows: Sequence[JoinedIds]) -> Matrix:
+        import torch
+
+        from tertium.models.encoder import evaluating
+
+        batch = joiner.batch(rows)
+        names = ("input_ids", "attention_mask")
+        inputs = {name: torch.from_numpy(batch[name]).to(encoder.device) for name in names}
+        with torch.inference_mode(), evaluating(encoder.model):
+            found = encoder.forward(inputs, attention_layers=(-1,)).attention
+        if found is None:
+            raise TertiumError(f"{encoder.name} shows no attention.")
+        return found[-1].float().cpu().numpy()
+
+    return _Looker(encoder.text_tokenizer, joiner, attention)
+
+
+def _read(looker: _Looker, triple: TextTriple, sequences: Sequence[tuple[int, ...]]) -> _Attended:
     found = [
-        _sequence(encoder, head, [triple[at] for at in members if at < 2], triple[2])
+        _sequence(looker, [triple[at] for at in members if at < 2], triple[2])
         for members in sequences
     ]
     return found[0] if len(found) == 1 else _beside(*found)
 
 
-def _sequence(
-    encoder: Encoder, head: SeaverHead | None, sentences: Sequence[str], condition: str
-) -> _Attended:
+def _sequence(looker: _Looker, sentences: Sequence[str], condition: str) -> _Attended:
     """Read sentences and condition as one sequence; word pieces are joined to words."""
     texts = [text.strip() for text in (*sentences, condition)]
-    joiner = TripleTokenizer(encoder.text_tokenizer, max_length=encoder.max_length)
+    joiner = looker.joiner
     ids = joiner.tokenize(texts)
     row = joiner.join([ids[text] for text in texts[:-1]], ids[texts[-1]])
     lengths = _kept(row.ids, joiner.separator)
     kept = [ids[text][:length] for text, length in zip(texts, lengths, strict=True)]
-    batch, attention = _attention(encoder, head, joiner, row)
-    _, unasked = _attention(encoder, head, joiner, joiner.join(kept[:-1], None))
-    temperature = 1.0 if head is None else head.augmentation.temperature
-    weights = reweighting(attention, batch["segments"], temperature=temperature)
+    attention, unasked = looker.attention([row, joiner.join(kept[:-1], None)])
+    attention = attention[:, : len(row.ids), : len(row.ids)]
+    weights = reallocated(attention, row.sentences, temperature=looker.temperature)
     words: list[str] = []
     pieces: list[list[int]] = []
     firsts, start = [], 1
     for text, length in zip(texts, lengths, strict=True):
-        for word, tokens in _words(encoder, text, length):
+        for word, tokens in _words(looker.tokenizer, text, length):
             words.append(word)
             pieces.append([start + token for token in tokens])
         start += length + 1
@@ -205,7 +255,7 @@ def _sequence(
     own = firsts[-2]
     joined = _by_word(attention, pieces)
     asked = slice(own, len(words))
-    relevance = joined[:own, asked].sum(dim=1) + joined[asked, :own].mean(dim=0)
+    relevance = joined[:own, asked].sum(axis=1) + joined[asked, :own].mean(axis=0)
     return _Attended(
         words[:own],
         firsts[0],
@@ -216,20 +266,21 @@ def _sequence(
     )
 
 
-@torch.inference_mode()
-def _attention(
-    encoder: Encoder, head: SeaverHead | None, joiner: TripleTokenizer, row: JoinedIds
-) -> tuple[dict[str, Tensor], Float[Tensor, "1 h t t"]]:
-    """One sequence as a batch, and the attention in it that counts."""
-    arrays = joiner.batch([row])
-    batch = {key: torch.from_numpy(x).to(encoder.device) for key, x in arrays.items()}
-    inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
-    layers = (-1,) if head is None else head.attention_layers
-    with evaluating(encoder.model):
-        encoded = encoder.forward(inputs, attention_layers=layers)
-    if encoded.attention is None:
-        raise TertiumError(f"{encoder.name} shows no attention.")
-    return batch, encoded.attention[-1] if head is None else head.attention(encoded)
+def reallocated(attention: Matrix, sentences: int, *, temperature: float = 1.0) -> Matrix:
+    """``functional.reallocation.reweighting`` of one sequence without padding, in numpy.
+
+    Args:
+        attention: weights ``[h, t, t]``.
+        sentences: how many of the first tokens belong to the sentences, all others to the
+            condition.
+        temperature: divides the products.
+    """
+    asks = np.arange(attention.shape[-1]) >= sentences
+    same = asks[:, None] == asks
+    crossing = np.where(same, 0, attention)
+    products = np.where(same, crossing @ crossing / temperature, -np.inf)
+    powers = np.exp(products - products.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True), np.float32)
 
 
 def _kept(ids: list[int], separator: int) -> list[int]:
@@ -238,37 +289,35 @@ def _kept(ids: list[int], separator: int) -> list[int]:
     return [end - start for start, end in zip([1, *(e + 1 for e in ends[:-1])], ends, strict=True)]
 
 
-def _words(encoder: Encoder, text: str, length: int) -> list[tuple[str, list[int]]]:
+def _words(tokenizer: Tokenizer, text: str, length: int) -> list[tuple[str, list[int]]]:
     """Words that have a piece among the first ``length`` tokens of a text, with these pieces.
 
     Where a tokenizer does not say which word a token belongs to, each token is shown by itself.
     """
-    tokenizer = encoder.tokenizer
     pieces: dict[int, list[int]] = {}
-    if tokenizer.is_fast:
+    with contextlib.suppress(NoSpansError):
         for token, place in enumerate(word_places(tokenizer, text)[:length]):
             if place is not None:
                 pieces.setdefault(place, []).append(token)
     if pieces:
         words = split_words(valid_text(text))
         return [(words[place].text, tokens) for place, tokens in pieces.items()]
-    names = tokenizer.tokenize(valid_text(text), add_special_tokens=False)
+    names = tokenizer.names(valid_text(text))
     return [(name, [token]) for token, name in enumerate(names[:length])]
 
 
-@torch.inference_mode()
-def _by_word(maps: Float[Tensor, "1 h t t"], words: Sequence[list[int]]) -> Tensor:
+def _by_word(maps: Matrix, words: Sequence[list[int]]) -> Matrix:
     """The mean over heads and the pieces of both words: more pieces do not make a word more."""
-    matrix = maps[0].mean(dim=0).cpu()
-    columns = torch.stack([matrix[:, pieces].mean(dim=1) for pieces in words], dim=1)
-    return torch.stack([columns[pieces].mean(dim=0) for pieces in words])
+    matrix = maps.mean(axis=0)
+    columns = np.stack([matrix[:, pieces].mean(axis=1) for pieces in words], axis=1)
+    return np.stack([columns[pieces].mean(axis=0) for pieces in words])
 
 
 def _beside(first: _Attended, second: _Attended) -> _Attended:
     """Two sequences as one, with nothing between them."""
 
-    def blocks(one: Tensor, two: Tensor) -> Tensor:
-        joined = torch.full((len(one) + len(two),) * 2, torch.nan)
+    def blocks(one: Matrix, two: Matrix) -> Matrix:
+        joined = np.full((len(one) + len(two),) * 2, np.nan, np.float32)
         joined[: len(one), : len(one)], joined[len(one) :, len(one) :] = one, two
         return joined
 
@@ -278,5 +327,5 @@ def _beside(first: _Attended, second: _Attended) -> _Attended:
         blocks(first.attention, second.attention),
         blocks(first.unconditioned, second.unconditioned),
         blocks(first.weights, second.weights),
-        torch.cat([first.relevance, second.relevance]),
+        np.concatenate([first.relevance, second.relevance]),
     )

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tertium.errors import TertiumError, unknown_name
+from tertium.errors import TertiumError, require, unknown_name
 from tertium.explain.occlusion import CANDIDATES, SmallestChange, occlude, smallest_change
 from tertium.explain.words import Place, Word
 from tertium.models.base import Model
@@ -43,7 +44,7 @@ class Explanation:
         smallest: the fewest words without which the score is another one.
         gradients: contributions by integrated gradients, if they were asked for.
         alignment: cosine of each word of the first text with each of the second, in the last
-            layer; None where torch does not run the model.
+            layer; None where what runs the model shows nothing but scores.
         focus: where attention goes with the condition and without it, for a model that shows that.
         notes: why something is missing.
     """
@@ -76,6 +77,13 @@ class Explanation:
         """The word at a place."""
         text, at = place
         return self.words[text][at].text
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the words in colours, and the smallest change."""
+        from tertium.explain.pictures import explanation_body, explanation_title
+
+        title = escape(explanation_title(self))
+        return f"<h4>{title}</h4>\n{explanation_body(self)}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``tertium explain --json`` prints them."""
@@ -172,16 +180,18 @@ def explain_score(
     if not any(found.words):
         raise TertiumError("Neither text has a word: there is nothing to explain.")
     pause()
-    items, why = _tokenized(model, item)
-    if chosen is Method.GRADIENTS and why is not None:
-        raise TertiumError(why)
+    if chosen is Method.GRADIENTS and model.reads_together:
+        inside = model.vector_model
+        other = f"; {inside.name} has gradients" if inside is not model else ""
+        raise TertiumError(f"{model.name} reads both texts together: take occlusion{other}.")
+    items = _tokenized(model, item) if chosen is Method.GRADIENTS else []
     smallest = smallest_change(
         score, item, found, by=by, scale=model.scale, most=most, candidates=candidates
     )
     pause()
     low, high = model.scale
-    notes = [] if why is None else [why]
-    gradients = alignment = focus = None
+    alignment, focus, notes = _looked(model, item, found.words)
+    gradients = None
     if chosen is Method.GRADIENTS:
         from tertium.explain.gradients import word_gradients
 
@@ -191,12 +201,6 @@ def explain_score(
                 f"With {gradients.steps} steps the integral misses the score by "
                 f"{100 * gradients.error:.1f} %: take more of them."
             )
-    if items:
-        from tertium.explain.attention import focus_of
-        from tertium.explain.tokens import word_alignment
-
-        alignment = tuple(map(tuple, word_alignment(items, found.words).tolist()))
-        focus = focus_of(model, item)
     return Explanation(
         model=model.name,
         texts=(item[0], item[1]),
@@ -238,11 +242,23 @@ def _item(model: Model, a: str, b: str, condition: str | None) -> tuple[str, ...
     return valid_text(a), valid_text(b)
 
 
-def _tokenized(model: Model, item: tuple[str, ...]) -> "tuple[list[TokenizedItem], str | None]":
-    """The item as torch reads it, or why torch does not."""
+def _tokenized(model: Model, item: tuple[str, ...]) -> "list[TokenizedItem]":
+    """The item as torch reads it."""
+    require("explain", purpose="Explaining by integrated gradients", packages=("captum", "torch"))
     from tertium.explain.tokens import tokenize_item
 
+    return tokenize_item(model, item)
+
+
+def _looked(
+    model: Model, item: tuple[str, ...], words: tuple[tuple[Word, ...], ...]
+) -> "tuple[Values | None, Focus | None, list[str]]":
+    """Alignment and attention, or why there is neither."""
+    from tertium.explain.attention import focus_of
+    from tertium.explain.reading import read_item, word_alignment
+
     try:
-        return tokenize_item(model, item), None
+        alignment = word_alignment(read_item(model, item), words)
+        return tuple(map(tuple, alignment.tolist())), focus_of(model, item), []
     except TertiumError as error:
-        return [], str(error)
+        return None, None, [str(error)]

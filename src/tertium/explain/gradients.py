@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tertium.errors import require
 from tertium.explain.tokens import Table, TokenizedItem
 from tertium.explain.words import Word
 
@@ -129,7 +128,6 @@ def integrate_gradients(
         baseline: ids of the neutral item.
         steps: points on the path; the error falls with their number.
     """
-    require("explain", purpose="Explaining by integrated gradients", packages=("captum",))
     from captum.attr import LayerIntegratedGradients
 
     width = ids.shape[1]

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from tertium.files import atomic_path
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from torch import Tensor
+    from numpy.typing import NDArray
 
     from tertium.explain import Explanation, Focus
 
 __all__ = [
+    "explanation_body",
     "explanation_figure",
     "explanation_html",
     "explanation_title",
@@ -187,10 +188,10 @@ def focus_figure(found: Focus) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, found: Focus, matrix: Tensor, title: str) -> None:
+def _draw(axes: Axes, found: Focus, matrix: NDArray[Any], title: str) -> None:
     from matplotlib.patches import Rectangle
 
-    shown = axes.imshow(matrix.numpy(), cmap="Blues", interpolation="nearest")
+    shown = axes.imshow(matrix, cmap="Blues", interpolation="nearest")
     places = range(len(found.words))
     axes.set_xticks(places, found.words, rotation=90, fontsize=8)
     axes.set_yticks(places, found.words, fontsize=8)
@@ -211,15 +212,6 @@ def explanation_html(found: Explanation) -> str:
     No script, nothing from elsewhere, and all text escaped.
     """
     title = _text(explanation_title(found))
-    parts = [
-        *(_word_spans(found, text) for text in (0, 1)),
-        f'<p class="note">{_legend(found)}</p>',
-        f"<h2>The smallest change</h2>\n<p>{_text(smallest_sentence(found))}</p>",
-        _alignment_table(found),
-        "" if found.focus is None else _attention_table(found.focus),
-        *(f'<p class="note">{_text(note)}</p>' for note in found.notes),
-    ]
-    body = "\n".join(part for part in parts if part)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -230,11 +222,24 @@ def explanation_html(found: Explanation) -> str:
 </head>
 <body>
 <h1>{title}</h1>
-{body}
+{explanation_body(found)}
 <p class="note">Model: {_text(found.model)}</p>
 </body>
 </html>
 """
+
+
+def explanation_body(found: Explanation) -> str:
+    """What :func:`explanation_html` has between its title and the model's name."""
+    parts = [
+        *(_word_spans(found, text) for text in (0, 1)),
+        f'<p class="note">{_legend(found)}</p>',
+        f"<h2>The smallest change</h2>\n<p>{_text(smallest_sentence(found))}</p>",
+        _alignment_table(found),
+        "" if found.focus is None else _attention_table(found.focus),
+        *(f'<p class="note">{_text(note)}</p>' for note in found.notes),
+    ]
+    return "\n".join(part for part in parts if part)
 
 
 def _word_spans(found: Explanation, text: int) -> str:

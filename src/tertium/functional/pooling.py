@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -28,4 +29,8 @@ def pool(
         return masked_mean((hidden_states[one] + hidden_states[other]) / 2, mask)
     if pooling is Pooling.MEAN:
         return masked_mean(hidden_states[-1], mask)
+    if pooling is Pooling.LAST:
+        places = torch.arange(mask.shape[1], device=mask.device)
+        last = (places * mask).argmax(dim=1)  # wherever the padding is
+        return hidden_states[-1][torch.arange(len(mask), device=mask.device), last]
     return hidden_states[-1][:, 0]

@@ -15,7 +15,7 @@ def reweighting(
     *,
     temperature: float | Float[Tensor, ""] = 1.0,
 ) -> Float[Tensor, "n h t t"]:
-    """Weights within each segment by way of the other one: SEAVER, Eq. 2 and 3.
+    """Weights within each segment by way of the other one: SEAVER, Eq. 1 and 2.
 
     With X the attention between different segments, ``softmax(X·X)`` over a token's own segment:
     a sentence token weighs the sentence tokens by what both have to do with the condition, and
@@ -40,7 +40,7 @@ def reweighting(
 def augment_states(
     states: Float[Tensor, "n t d"], weights: Float[Tensor, "n h t t"]
 ) -> Float[Tensor, "n t width"]:
-    """Every head's reweighted states, side by side: ``width`` is heads times d (SEAVER, Eq. 4)."""
+    """Every head's reweighted states, side by side, ``width`` = heads · d: SEAVER, Eq. 3 and 4."""
     return torch.einsum("nhqk,nkd->nqhd", weights, states).flatten(2)
 
 

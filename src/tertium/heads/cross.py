@@ -40,7 +40,7 @@ Positions = Literal["flatten", "mean", "cls"]
 class SelfAugmentation(nn.Module):
     """States reweighted by attention across sentence and condition, added to the states.
 
-    ``AO = Linear([W_1·O, …, W_h·O]) + alpha·O``: SEAVER, Eq. 2 to 6.
+    ``AO = Linear([W_1·O, …, W_h·O]) + alpha·O``: SEAVER, Eq. 1 to 6.
 
     Args:
         dimension: width of a state.

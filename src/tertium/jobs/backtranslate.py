@@ -1,5 +1,6 @@
 """Round-trip translation: a text file into another language and back, row by row."""
 
+import csv
 import json
 import os
 import re
@@ -15,16 +16,20 @@ from tertium.progress import bar
 from tertium.records.lock import lock
 
 if TYPE_CHECKING:
+    from tertium.models.base import Embedder
     from tertium.models.tokens import TokenizationStats
-    from tertium.models.translator import Translator
+    from tertium.models.translator import ProgramTranslator, Translator
 
-__all__ = ["PIVOTS", "RoundTrip", "round_trip"]
+    _Way = Translator | ProgramTranslator
+
+__all__ = ["ENGINES", "PIVOTS", "Kept", "RoundTrip", "keep_similar", "round_trip"]
 
 # Languages with a MarianMT model from English and back, under these names on the hub.
 PIVOTS = (
     *("ar", "cs", "da", "de", "es", "fi", "fr", "hu"),
     *("id", "it", "nl", "ru", "sv", "uk", "vi", "zh"),
 )
+ENGINES = ("torch", "ctranslate2")
 _TO, _BACK = "Helsinki-NLP/opus-mt-en-{pivot}", "Helsinki-NLP/opus-mt-{pivot}-en"
 _WINDOW = 256  # texts between two writes; an interruption loses at most so many
 
@@ -46,6 +51,80 @@ class RoundTrip:
     unchanged: int
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Which back-translations still mean the same, by a model.
+
+    Attributes:
+        pairs: file of the kept ones, columns ``anchor`` and ``positive``: positive pairs.
+        dropped: file of the others, with their ``similarity``, least first.
+        kept: how many.
+        unchanged: how many of the kept ones are the text itself.
+        below: how many were dropped.
+        blank: how many texts had nothing to translate, and are in neither file.
+        mean: similarity of all that were compared.
+    """
+
+    pairs: Path
+    dropped: Path
+    kept: int
+    unchanged: int
+    below: int
+    blank: int
+    mean: float
+
+
+def keep_similar(
+    texts: Path, trip: RoundTrip, model: "Embedder", *, above: float, progress: bool | None = None
+) -> Kept:
+    """Compare every text with its back-translation, and sort out those that are too far apart.
+
+    Args:
+        texts: the input of ``trip``.
+        trip: what came back.
+        model: gives the cosines.
+        above: least cosine to keep a pair.
+        progress: False for no progress on standard error.
+    """
+    if not -1 <= above <= 1:
+        raise TertiumError(f"--keep-above {above}: a cosine lies between -1 and 1.")
+    import numpy as np
+
+    lines = trip.file.read_text(encoding="utf-8").split("\n")[:-1]
+    pairs = [(_flat(text), line) for text, line in zip(iter_texts(texts), lines, strict=True)]
+    said = [pair for pair in pairs if pair[0]]
+    if not said:
+        raise TertiumError(f"{texts} holds no text.")
+    both = [side for pair in said for side in pair]
+    rows = model.encode(both, normalize_embeddings=True, progress=progress)
+    cosines = np.clip((rows[0::2] * rows[1::2]).sum(axis=1), -1.0, 1.0)
+    near = [pair for pair, cosine in zip(said, cosines, strict=True) if cosine >= above]
+    far = sorted(
+        (float(cosine), *pair) for pair, cosine in zip(said, cosines, strict=True) if cosine < above
+    )
+    kept = trip.file.with_suffix(".pairs.tsv")
+    dropped = trip.file.with_suffix(".dropped.tsv")
+    _write_table(kept, ("anchor", "positive"), near)
+    header = ("similarity", "anchor", "positive")
+    _write_table(dropped, header, [(f"{cosine:.4f}", *pair) for cosine, *pair in far])
+    return Kept(
+        kept,
+        dropped,
+        len(near),
+        sum(first == second for first, second in near),
+        len(far),
+        len(pairs) - len(said),
+        float(cosines.mean()),
+    )
+
+
+def _write_table(path: Path, header: tuple[str, ...], rows: list[Any]) -> None:
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, delimiter="\t", lineterminator="\n")
+        table.writerow(header)
+        table.writerows(rows)
+
+
 def round_trip(
     texts: Path,
     output: Path,
@@ -56,6 +135,8 @@ def round_trip(
     language: str = "en",
     beams: int = 4,
     max_length: int = 128,
+    engine: str = "torch",
+    program: str | None = None,
     progress: bool | None = None,
 ) -> RoundTrip:
     """Translate every text of a file into a pivot language and back.
@@ -76,19 +157,30 @@ def round_trip(
         language: code of the language of the texts, for a multilingual model.
         beams: width of the search.
         max_length: tokens that are read of a text, and written.
+        engine: ``ctranslate2`` runs MarianMT models in 8 bit.
+        program: a command that translates instead of a model, line by line, see
+            :class:`tertium.models.translator.ProgramTranslator`.
         progress: False for no progress on standard error.
     """
-    _check_pivot(pivot, language, own_model=to is not None)
+    _check_pivot(pivot, language, own_model=to is not None or program is not None)
+    if engine not in ENGINES:
+        raise unknown_name("translator", engine, ENGINES)
+    if program is not None and (to is not None or back is not None or engine != "torch"):
+        raise TertiumError(
+            "--program translates both ways: leave out --to, --from and --translator."
+        )
     settings: dict[str, Any] = {
         "texts": texts.name,
         "rows": sum(1 for _ in iter_texts(texts)),
         "sha256": sha256(texts),
         "language": language,
         "pivot": pivot,
-        "to": (to or _TO).replace("{pivot}", pivot),
-        "back": (back or to or _BACK).replace("{pivot}", pivot),
+        "to": program or (to or _TO).replace("{pivot}", pivot),
+        "back": program or (back or to or _BACK).replace("{pivot}", pivot),
         "beams": beams,
         "max_length": max_length,
+        **({} if engine == "torch" else {"engine": engine}),
+        **({} if program is None else {"engine": "program"}),
     }
     file, record = output / f"{pivot}.txt", output / f"{pivot}.json"
     found = _found(file, record, settings)
@@ -119,7 +211,7 @@ def _found(file: Path, record: Path, settings: dict[str, Any]) -> dict[str, Any]
             raise TertiumError(f"{file} exists, and no {record.name} beside it says what it is.")
         return {}
     found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
-    for name, value in settings.items():
+    for name, value in {"engine": None, **settings}.items():
         if found.get(name) != value:
             raise TertiumError(
                 f"{record} was made with another {name} ({found.get(name)}, now {value}). Give the "
@@ -128,13 +220,17 @@ def _found(file: Path, record: Path, settings: dict[str, Any]) -> dict[str, Any]
     return found if file.exists() else {}  # removed, or not finished
 
 
-def _load(settings: dict[str, Any]) -> "tuple[Translator, Translator]":
+def _load(settings: dict[str, Any]) -> "tuple[_Way, _Way]":
     """The models of both ways; one that serves both is loaded once."""
-    from tertium.models.translator import Translator
+    from tertium.models.translator import CTranslate2Translator, ProgramTranslator, Translator
 
-    to = Translator.load(resolve(settings["to"]), name=settings["to"])
+    if settings.get("engine") == "program":
+        program = ProgramTranslator(settings["to"])
+        return program, program
+    kind = CTranslate2Translator if settings.get("engine") == "ctranslate2" else Translator
+    to = kind.load(resolve(settings["to"]), name=settings["to"])
     if settings["back"] != settings["to"]:
-        return to, Translator.load(resolve(settings["back"]), name=settings["back"])
+        return to, kind.load(resolve(settings["back"]), name=settings["back"])
     if not to.multilingual:
         raise TertiumError(f"{to.name} translates one way only. Name the other model with --from.")
     return to, to
@@ -143,7 +239,7 @@ def _load(settings: dict[str, Any]) -> "tuple[Translator, Translator]":
 def _translate(
     texts: Path,
     file: Path,
-    ways: "tuple[Translator, Translator]",
+    ways: "tuple[_Way, _Way]",
     settings: dict[str, Any],
     *,
     progress: bool | None,
@@ -189,7 +285,7 @@ def _whole_windows(part: Path) -> int:
 
 def _there_and_back(
     texts: list[str],
-    ways: "tuple[Translator, Translator]",
+    ways: "tuple[_Way, _Way]",
     settings: dict[str, Any],
     truncation: "TokenizationStats",
 ) -> list[str]:

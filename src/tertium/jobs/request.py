@@ -10,7 +10,7 @@ from tertium.engines import check_device, engine_name, require_engine
 from tertium.errors import TertiumError
 from tertium.files import existing_file, sha256
 from tertium.jobs.source import OnError, Source
-from tertium.models.names import resolve, resolve_base
+from tertium.models.names import folders_below, resolve
 from tertium.records.manifest import FILE_NAME, read_manifest
 from tertium.types import EngineName
 
@@ -70,12 +70,15 @@ class Request:
     @property
     def options(self) -> dict[str, Any]:
         """What a job is known by, beside its input and its model."""
-        own = {
+        own: dict[str, Any] = {
             "column": self.source.column,
             "normalize": self.normalize,
             "dtype": self.dtype,
             "on_error": str(self.on_error),
         }
+        columns = self.source.columns.options + ["--strip-html"] * self.source.strip_html
+        if columns:  # a job of an earlier version has none
+            own["columns"] = columns
         given = {name: value for name, value in self.loading.items() if value != _LOADING.get(name)}
         return {**own, **given}
 
@@ -149,9 +152,6 @@ def _folders(folder: Path) -> list[Path]:
     for known in found:  # which grows meanwhile: a base may have one of its own
         for path in sorted(known.rglob(FILE_NAME)):
             manifest = read_manifest(path.parent)
-            if manifest is None or "base" not in manifest.details:
-                continue
-            base = resolve_base(path.parent, manifest.details)
-            if base not in found:
-                found.append(base)
+            below = [] if manifest is None else folders_below(path.parent, manifest.details)
+            found += [other for other in below if other not in found]
     return found

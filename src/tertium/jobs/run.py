@@ -1,10 +1,12 @@
 """Bulk jobs, from a file into a folder of shards: begun, or resumed where an earlier one ended."""
 
+import contextlib
 import pkgutil
 import warnings
 from pathlib import Path
 from typing import Any
 
+from tertium.data.columns import Columns
 from tertium.data.shards import Content, Counts, Shard, finished_shards
 from tertium.engines import Plan
 from tertium.errors import TertiumError, require, unknown_name
@@ -42,6 +44,7 @@ def encode_file(
     *,
     model: str = "default",
     column: str | None = None,
+    strip_html: bool = False,
     normalize: bool = False,
     dtype: str = "float32",
     on_error: OnError | str = OnError.FAIL,
@@ -58,7 +61,9 @@ def encode_file(
         texts: text, TSV, CSV, JSONL or Parquet.
         folder: new, empty, or what an earlier call with the same arguments left.
         model: reserved name, folder or hub id.
-        column: which column of a table (default: ``sentence`` or ``text``).
+        column: which column of a table (default: ``sentence`` or ``text``); several, separated by
+            commas, are joined.
+        strip_html: read the texts as HTML.
         normalize: scale every vector to length 1.
         dtype: ``float32`` or ``float16`` in the files.
         on_error: ``fail`` at the first bad row, before anything is encoded, or ``skip-and-log``.
@@ -73,7 +78,7 @@ def encode_file(
             "such as default, or the folder 'encoder' inside it."
         )
     request = Request(
-        Source(Path(texts), Content.TEXTS, column),
+        Source(Path(texts), Content.TEXTS, column, strip_html=strip_html),
         Path(folder),
         model,
         normalize=normalize,
@@ -90,6 +95,7 @@ def score_file(
     folder: Path | str,
     *,
     model: str = "sts",
+    columns: Columns | None = None,
     on_error: OnError | str = OnError.FAIL,
     shard_rows: int | None = None,
     execution: Execution | None = None,
@@ -98,12 +104,13 @@ def score_file(
 ) -> Finished:
     """Score every pair of a file, or every triple if the model takes conditions.
 
-    Takes the arguments of :func:`encode_file` that concern no vectors.
+    Takes the arguments of :func:`encode_file` that concern no vectors, and ``columns`` for texts
+    in columns without a usual name.
     """
     triples = takes_conditions(model, revision=loading.get("revision"))
     content = Content.TRIPLES if triples else Content.PAIRS
     request = Request(
-        Source(Path(pairs), content),
+        Source(Path(pairs), content, columns=columns or Columns()),
         Path(folder),
         model,
         on_error=_on_error(on_error),
@@ -244,13 +251,25 @@ def _make(
     label, unit = ("encoding", "text") if job.content is Content.TEXTS else ("scoring", "pair")
     there = job.rows - sum(map(len, pending))
     tasks = pick(request.source.rows(), pending)
-    with bar(total=job.rows, label=label, unit=unit, show=progress, initial=there) as shown:
+    with (
+        _settling(request, rows=sum(map(len, pending))),
+        bar(total=job.rows, label=label, unit=unit, show=progress, initial=there) as shown,
+    ):
         workers.run(tasks, finished=journal.add, advanced=shown.update)
     if not job.input.matches(request.source.path):
         raise TertiumError(
             f"{request.source.path} has changed while it was read, so that {request.folder} may "
             "hold parts of both. Remove the folder and run the command again."
         )
+
+
+def _settling(request: Request, *, rows: int) -> contextlib.AbstractContextManager[None]:
+    """Beside a long job, what ``auto`` will be next time is measured."""
+    if request.engine is not EngineName.AUTO or request.loader != LOADER:
+        return contextlib.nullcontext()
+    from tertium.engines.settle import settling
+
+    return settling(str(request.model), request.plain_loading, rows=rows)
 
 
 def _default_workers(work: Work) -> int:
@@ -266,6 +285,7 @@ def _warn(content: Content, counts: Counts, rows: int) -> None:
     """What single calls would have warned of, once for all."""
     stats = TokenizationStats(counts.cut, counts.texts, counts.limit, counts.unknown)
     stats.unit = "triple" if content is Content.TRIPLES else "text"
+    stats.foreign, stats.looked = counts.foreign, counts.looked
     stats.report(stacklevel=4)
     if counts.blank:
         warnings.warn(

@@ -3,13 +3,14 @@
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from tertium.data.columns import Columns
 from tertium.data.readers import scan_rows, scan_texts
-from tertium.data.rows import Pair, Question
+from tertium.data.rows import Question, SentencePair
 from tertium.data.shards import Content, Shard
 from tertium.data.tables import DataError, Problem
 from tertium.errors import TertiumError
@@ -44,19 +45,24 @@ class Source:
         path: text, TSV, CSV, JSONL or Parquet.
         content: what a row holds.
         column: which column holds the texts; only for ``Content.TEXTS``.
+        columns: those of pairs and triples that have no usual name.
+        strip_html: read texts as HTML; only for ``Content.TEXTS``.
     """
 
     path: Path
     content: Content
     column: str | None = None
+    columns: Columns = field(default_factory=Columns)
+    strip_html: bool = False
 
     def scan(self) -> Iterator[SourceRow | Problem]:
         """Rows and, in their places, what is wrong with the others."""
         if self.content is Content.TEXTS:
-            for found in scan_texts(self.path, column=self.column):
+            for found in scan_texts(self.path, column=self.column, strip_html=self.strip_html):
                 yield found if isinstance(found, Problem) else SourceRow(found[0], (found[1],))
             return
-        for row in scan_rows(self.path, Pair if self.content is Content.PAIRS else Question):
+        row_type = SentencePair if self.content is Content.PAIRS else Question
+        for row in scan_rows(self.path, row_type, columns=self.columns):
             if isinstance(row, Problem):
                 yield row
             else:

@@ -14,6 +14,7 @@ from tertium.data.shards import Content, Counts, Done, Shard
 from tertium.engines import Plan
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
+from tertium.hardware import release_memory
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
 from tertium.jobs.request import LOADER, hash_model_files
 from tertium.jobs.source import SourceRow
@@ -63,6 +64,7 @@ class ShardWorker:
         elif work.loader == LOADER:
             options["engine"] = "torch"
         self.model: Any = load(work.model, **options)
+        release_memory()
 
     def store(
         self,
@@ -122,7 +124,8 @@ class ShardWorker:
         blank = 0
         if self.work.content is Content.TRIPLES:
             blank = sum(not item.texts[2].strip() for item in items)
-        return results, Counts(seen.cut, seen.texts, seen.limit, seen.unknown, blank)
+        guessed = {"foreign": seen.foreign, "looked": seen.looked}
+        return results, Counts(seen.cut, seen.texts, seen.limit, seen.unknown, blank, **guessed)
 
 
 def check_model(work: Work, fingerprint: str) -> None:

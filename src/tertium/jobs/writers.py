@@ -2,14 +2,16 @@
 
 import contextlib
 import csv
+import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tertium.data.tables import SCORES, VECTORS, check_format, no_formula, one_line
+from tertium.errors import TertiumError
 from tertium.files import atomic_path, new_matrix
 from tertium.models.base import Embedder, Model
 from tertium.models.tokens import TokenizationStats, chunks
@@ -26,6 +28,7 @@ def write_vectors(
     output: Path,
     *,
     normalize: bool = False,
+    kept: Callable[[], Iterable[Mapping[str, Any]]] | None = None,
 ) -> int:
     """Encode ``texts()`` into a .npy or .parquet file and return how many rows there are.
 
@@ -34,8 +37,8 @@ def write_vectors(
         texts: gives a fresh iterator over the texts; a .npy file is sized by a first pass.
         output: the ending chooses the format.
         normalize: scale every vector to length 1.
+        kept: further columns of each text, for a .parquet file, as for :func:`write_scores`.
     """
-    writers = {".npy": _write_npy, ".parquet": _write_parquet}
     check_format(output, VECTORS, what="vectors")
     total = sum(1 for _ in texts())
     with (
@@ -43,7 +46,11 @@ def write_vectors(
         bar(total=total, label="encoding", unit="text") as shown,
     ):
         blocks = _blocks(encoder, texts(), shown.update, normalize=normalize)
-        writers[output.suffix](temporary, blocks, total, encoder.dimension)
+        if output.suffix == ".npy":
+            _write_npy(temporary, blocks, total, encoder.dimension)
+        else:
+            extra = _Kept(kept() if kept else (), ("text", "embedding"))
+            _write_parquet(temporary, blocks, encoder.dimension, extra)
     return total
 
 
@@ -53,6 +60,7 @@ def write_scores(
     output: Path,
     *,
     spreadsheet_safe: bool = False,
+    kept: Iterable[Mapping[str, Any]] = (),
 ) -> int:
     """Score pairs or triples into a .tsv, .csv, .jsonl or .parquet file; return the row count.
 
@@ -61,6 +69,9 @@ def write_scores(
         items: pairs, or for a conditional scorer triples.
         output: the ending chooses the format.
         spreadsheet_safe: let no text of a .tsv or .csv file begin as a formula does.
+        kept: further columns of each item, to be written after its score; as many as items, and
+            the first item says which there are. One that has the name of a column here is
+            called ``input_…``.
     """
     writers: dict[str, Callable[[Path, Columns], contextlib.AbstractContextManager[_RowSink]]] = {
         ".tsv": _delimited_tsv,
@@ -74,24 +85,75 @@ def write_scores(
     truncation = TokenizationStats(unit="triple") if conditional else TokenizationStats()
     grade: Callable[..., np.ndarray] = scorer.score
     columns = ("sentence1", "sentence2", *(["condition"] if conditional else []), "similarity")
+    decision = scorer.decision
+    columns += () if decision is None else _VERDICT
+    extra = _Kept(kept, columns)
     written = no_formula if spreadsheet_safe and output.suffix in (".tsv", ".csv") else str
     with (
         atomic_path(output) as temporary,
-        writers[output.suffix](temporary, columns) as write,
+        writers[output.suffix](temporary, (*columns, *extra.names)) as write,
         bar(total=None, label="scoring", unit="pair") as shown,
     ):
         for window in chunks(items, _WINDOW):
             scores = grade(window, progress=False, truncation=truncation)
-            rows = zip(window, scores, strict=True)
-            write([(*map(written, texts), float(score)) for texts, score in rows])
+            said: list[tuple[Any, ...]] = [()] * len(window)
+            if decision is not None:
+                said = [tuple(each.to_json().values()) for each in decision.verdicts(scores)]
+            rows = zip(window, scores, said, extra.take(len(window)), strict=True)
+            write(
+                [
+                    (*map(written, texts), float(score), *verdict, *map(_cell(written), more))
+                    for texts, score, verdict, more in rows
+                ]
+            )
             count += len(window)
             shown.update(len(window))
     truncation.report()
     return count
 
 
-Row = tuple[str | float, ...]  # texts, and the score last
+Row = tuple[Any, ...]  # texts, the score as the only float of ours, and columns that are kept
 Columns = tuple[str, ...]
+_SCORE = "similarity"
+_VERDICT = ("decision", "probability", "grade")  # what a decision says, right after the score
+
+
+class _Kept:
+    """Columns of the input that are written as they are, beside what was computed."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]], taken: Columns) -> None:
+        rest = iter(rows)
+        first = next(rest, None)
+        self._given = first is not None
+        self._rows = rest if first is None else itertools.chain([first], rest)
+        self.keys = tuple(first or ())
+        self.names = tuple(f"input_{key}" if key in taken else key for key in self.keys)
+
+    def take(self, count: int) -> list[tuple[Any, ...]]:
+        """Those of the next items; nothing for each where nothing is kept."""
+        if not self._given:
+            return [()] * count
+        return [self._values(row) for row in itertools.islice(self._rows, count)]
+
+    def _values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        strange = [key for key in row if key not in self.keys]
+        if strange:
+            raise TertiumError(
+                f"A row has the column {strange[0]}, which the first row does not have: name every "
+                "column in the first row."
+            )
+        return tuple(row.get(key) for key in self.keys)
+
+
+def _cell(written: Callable[[str], str]) -> Callable[[Any], Any]:
+    return lambda value: written(value) if isinstance(value, str) else value
+
+
+def _text(value: Any) -> str:
+    """A value as a table of text has it."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 class _RowSink(Protocol):
@@ -129,17 +191,27 @@ def _write_npy(
 
 
 def _write_parquet(
-    path: Path, blocks: Iterator[tuple[list[str], np.ndarray]], total: int, width: int
+    path: Path, blocks: Iterator[tuple[list[str], np.ndarray]], width: int, extra: _Kept
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     vector = pa.list_(pa.float32(), width)
-    schema = pa.schema([("text", pa.string()), ("embedding", vector)])
+    names = [(name, pa.string()) for name in extra.names]
+    schema = pa.schema([("text", pa.string()), ("embedding", vector), *names])
     with pq.ParquetWriter(path, schema) as writer:
         for texts, vectors in blocks:
             column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), width)
-            writer.write_batch(pa.record_batch([pa.array(texts), column], schema=schema))
+            rows = extra.take(len(texts))
+            more = [_strings(values) for values in zip(*rows, strict=True)]
+            batch = pa.record_batch([pa.array(texts, pa.string()), column, *more], schema=schema)
+            writer.write_batch(batch)
+
+
+def _strings(values: Iterable[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.array([None if value is None else _text(value) for value in values], pa.string())
 
 
 @contextlib.contextmanager
@@ -148,11 +220,16 @@ def _delimited_tsv(path: Path, columns: Columns) -> Iterator[_RowSink]:
         stream.write("\t".join(columns) + "\n")
 
         def write(rows: list[Row], /) -> None:
-            for *texts, similarity in rows:
-                fields = [*(one_line(str(text)) for text in texts), f"{similarity:.6f}"]
+            for row in rows:
+                fields = [one_line(field) for field in _fields(row, columns)]
                 stream.write("\t".join(fields) + "\n")
 
         yield write
+
+
+def _fields(row: Row, columns: Columns) -> list[str]:
+    at = columns.index(_SCORE)
+    return [f"{value:.6f}" if place == at else _text(value) for place, value in enumerate(row)]
 
 
 @contextlib.contextmanager
@@ -160,7 +237,7 @@ def _delimited_csv(path: Path, columns: Columns) -> Iterator[_RowSink]:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(columns)
-        yield lambda rows: writer.writerows([(*texts, f"{s:.6f}") for *texts, s in rows])
+        yield lambda rows: writer.writerows([_fields(row, columns) for row in rows])
 
 
 @contextlib.contextmanager
@@ -170,7 +247,7 @@ def _jsonl(path: Path, columns: Columns) -> Iterator[_RowSink]:
         def write(rows: list[Row], /) -> None:
             for row in rows:
                 record = dict(zip(columns, row, strict=True))
-                stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+                stream.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
 
         yield write
 
@@ -180,12 +257,22 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = [*(pa.string() for _ in columns[1:]), pa.float32()]
-    schema = pa.schema(zip(columns, kinds, strict=True))
+    at = columns.index(_SCORE)
+    kinds = {at: pa.float32()}
+    if columns[at + 1 : at + 4] == _VERDICT:
+        kinds |= {at + 2: pa.float64(), at + 3: pa.float64()}
+    schema = pa.schema(
+        [(name, kinds.get(place, pa.string())) for place, name in enumerate(columns)]
+    )
     with pq.ParquetWriter(path, schema) as writer:
 
         def write(rows: list[Row], /) -> None:
-            *texts, scores = (pa.array(column) for column in zip(*rows, strict=True))
-            writer.write_batch(pa.record_batch([*texts, scores.cast(pa.float32())], schema=schema))
+            values = [
+                pa.array(column, pa.float64()).cast(kinds[place])
+                if place in kinds
+                else _strings(column)
+                for place, column in enumerate(zip(*rows, strict=True))
+            ]
+            writer.write_batch(pa.record_batch(values, schema=schema))
 
         yield write

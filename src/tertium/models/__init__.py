@@ -6,7 +6,9 @@ from tertium.lazy import lazy
 
 if TYPE_CHECKING:
     from tertium.models.base import Embedder, Model, TripleScorer
+    from tertium.models.careful import CarefulScorer, Caution
     from tertium.models.conditional import ConditionalScorer
+    from tertium.models.cross import CrossScorer
     from tertium.models.encoder import Encoder
     from tertium.models.loading import KINDS, load
     from tertium.models.mixture import ConditionalAverage, Ensemble
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "NAMES",
+    "CarefulScorer",
+    "Caution",
     "ConditionalAverage",
     "ConditionalScorer",
+    "CrossScorer",
     "Embedder",
     "Encoder",
     "Ensemble",
@@ -34,7 +39,9 @@ __getattr__ = lazy(
     __name__,
     {
         "base": ["Embedder", "Model", "TripleScorer"],
+        "careful": ["CarefulScorer", "Caution"],
         "conditional": ["ConditionalScorer"],
+        "cross": ["CrossScorer"],
         "encoder": ["Encoder"],
         "loading": ["KINDS", "load"],
         "mixture": ["ConditionalAverage", "Ensemble"],

@@ -32,6 +32,7 @@ __all__ = [
     "apply_adapter",
     "change_weights",
     "extract_adapter",
+    "kept_layers",
     "load_adapter",
     "read_head",
     "write_adapter",
@@ -47,27 +48,34 @@ _DOWN, _UP, _DELTA = ".down", ".up", ".delta"
 
 
 def extract_adapter(
-    base: nn.Module, tuned: Mapping[str, Tensor], *, rank: int
+    base: nn.Module, tuned: Mapping[str, Tensor], *, rank: int, factor: float = 1.0
 ) -> dict[str, Tensor]:
     """What training changed, in half precision: matrices by their best rank-``rank`` part.
 
     The truncated singular value decomposition is the closest matrix of that rank (Eckart & Young,
-    1936); vectors (biases, LayerNorm) are kept whole. Embedding tables must not have been trained.
+    1936); vectors (biases, LayerNorm) are kept whole, and so are matrices whose two factors would
+    be no smaller. Embedding tables must not have been trained.
+
+    Args:
+        base: the model that training began with.
+        tuned: the weights that it ended with.
+        rank: of the matrices' changes.
+        factor: how much of all changes to keep; between 0 and 1 the result lies between both.
     """
     import torch
 
     adapter: dict[str, Tensor] = {}
     for name, before in base.state_dict().items():
-        delta = tuned[name].detach().float() - before.float()
+        delta = factor * (tuned[name].detach().float() - before.float())
         if not delta.any():
             continue
-        if delta.ndim == 1:
-            adapter[name + _DELTA] = delta.half()
-        elif "embeddings" in name:
+        if "embeddings" in name and delta.ndim > 1:
             raise TertiumError(
                 f"{name} was trained; an adapter leaves embeddings alone. Set encoder.freeze to "
                 "embeddings in the recipe."
             )
+        if delta.ndim == 1 or rank * sum(delta.shape) >= delta.numel():
+            adapter[name + _DELTA] = delta.half()
         else:
             u, s, v = torch.linalg.svd(delta, full_matrices=False)
             root = s[:rank].sqrt()
@@ -116,7 +124,7 @@ def adapted_encoder(
 ) -> tuple[Any, Arrays]:
     """The encoder that the adapter in ``folder`` makes of its base; and its arrays.
 
-    One of torch is changed in place.
+    One of torch is changed in place; it has those layers that the adapter keeps.
     """
     if encoder.needs_engine:
         adapted = encoder.adapted(folder / ADAPTER, manifest, pooling=pooling)
@@ -127,6 +135,18 @@ def adapted_encoder(
     adapter = load_adapter(encoder.backbone, folder / ADAPTER)
     encoder.training_data = manifest.training_data
     return encoder, adapter
+
+
+def kept_layers(folder: Path, manifest: Manifest) -> tuple[int, ...] | None:
+    """Which layers of its base the adapter in ``folder`` keeps, from 1; None for all of them."""
+    layers = manifest.details.get("layers")
+    if layers is None:
+        return None
+    if not isinstance(layers, list) or not all(type(layer) is int for layer in layers):
+        raise TertiumError(
+            f"{folder / FILE_NAME}: layers must be a list of numbers. Fetch the model again."
+        )
+    return tuple(layers)
 
 
 @dataclass(frozen=True)

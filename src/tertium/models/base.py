@@ -7,7 +7,7 @@ import json
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
@@ -22,6 +22,7 @@ from tertium.models.tokens import (
     check_triples,
     flat_pairs,
 )
+from tertium.records.manifest import DECISION
 from tertium.types import Engine, Hit, Kind, Pooling, TextPair, TextTriple
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tertium.explain import Explanation
     from tertium.models.encoder import Encoder
     from tertium.models.text_encoder import TextEncoder
+    from tertium.records.decision import Decision, Verdict
     from tertium.records.manifest import TrainingData
 
 __all__ = [
@@ -69,9 +71,13 @@ class Model(ABC):
 
     Attributes:
         takes_conditions: whether it compares triples (two texts and a condition), not pairs.
+        reads_together: whether it scores pairs by reading both texts, so that vectors do not do.
+        decision: what ``tertium fit`` found for it: thresholds and calibrations; else None.
     """
 
     takes_conditions: ClassVar[bool] = False
+    reads_together: ClassVar[bool] = False
+    decision: Decision | None = None
 
     @property
     @abstractmethod
@@ -141,6 +147,11 @@ class Model(ABC):
         return tuple(part for member in self.members for part in member.model.parts)
 
     @property
+    def vector_model(self) -> Model:
+        """What gives the vectors: the model itself, or the one inside that does."""
+        return self
+
+    @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its scores; its name does not. Weights are read.
 
@@ -161,6 +172,20 @@ class Model(ABC):
             options: ``progress`` (False for no progress on standard error), ``truncation`` (counts
                 cut texts instead of warning), and more by the kind of model.
         """
+
+    def decide(self, items: Iterable[Any], **options: Any) -> list[Verdict]:
+        """Yes or no, probability and grade of pairs or triples, by what was fitted.
+
+        Args:
+            items: as :meth:`score` takes them.
+            options: of :meth:`score`.
+        """
+        if self.decision is None:
+            raise TertiumError(
+                f"{self.name} has no threshold. Fit one on labelled pairs: tertium fit {self.name} "
+                "PAIRS -o DIR"
+            )
+        return self.decision.verdicts(self.score(items, **options))
 
     @abstractmethod
     def score_items(
@@ -290,6 +315,10 @@ class Model(ABC):
             inside = f", members={[member.model.name for member in self.members]}"
         return f"{type(self).__name__}({self.name!r}{pooling}, scale=({low:g}, {high:g}){inside})"
 
+    def _decided(self) -> dict[str, Any]:
+        """What a manifest's details say of the decision."""
+        return {} if self.decision is None else {DECISION: self.decision.model_dump(mode="json")}
+
     @abstractmethod
     def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
         """Scores of ``query`` with each text."""
@@ -305,6 +334,11 @@ class Part(Model):
 
     engine: Engine | None = None
     token_budget: int | None = None
+
+    @property
+    def workers(self) -> int:
+        """Batches that are run at once: as many as the engine says, else 1."""
+        return int(getattr(self.engine, "workers", 1))
 
     @property
     def needs_engine(self) -> bool:
@@ -325,6 +359,20 @@ class Part(Model):
     @abstractmethod
     def graph_fingerprint(self) -> str:
         """The hash of all that its graph depends on: weights, configuration and pooling."""
+
+    def _look(self, inputs: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray[Any]]:
+        """Outputs of the engine's graph beside its results.
+
+        Raises:
+            TertiumError: the engine does not show them.
+        """
+        if self.engine is None or not set(names) <= set(getattr(self.engine, "shows", ())):
+            engine = "no engine" if self.engine is None else self.engine.name
+            raise TertiumError(
+                f"{self.name} is run by {engine}, which shows nothing but scores: for alignment "
+                "and attention take the engine torch."
+            )
+        return self.engine.look(inputs, names)
 
     def save_member(self, folder: Path) -> None:
         """Save as a member of a mixture: as small as it was loaded."""
@@ -365,6 +413,12 @@ class Embedder(Model):
     @abstractmethod
     def dimension(self) -> int:
         """Width of an embedding."""
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What the model was trained to have before texts, by the use that is made of them."""
+        readers = self.readers
+        return readers[0].prompts if len(readers) == 1 and readers[0] is not self else {}
 
     @abstractmethod
     def encode(self, texts: str | Sequence[str], **options: Any) -> Any:

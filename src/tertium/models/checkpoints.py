@@ -119,6 +119,27 @@ PUBLISHED: dict[str, Pooling] = {
     **{f"princeton-nlp/unsup-simcse-{size}": Pooling.CLS for size in _SIMCSE},
     **{f"princeton-nlp/sup-simcse-{size}": Pooling.POOLER for size in _SIMCSE},
     "sap-ai-research/miCSE": Pooling.CLS,
+    # Baselines of JTCSE, as their READMEs evaluate them. SNCSE reads a mask token in a template and
+    # WhitenedCSE lies in subfolders: both need their own code.
+    "voidism/diffcse-bert-base-uncased-sts": Pooling.CLS,
+    "voidism/diffcse-bert-base-uncased-trans": Pooling.CLS,
+    "voidism/diffcse-roberta-base-sts": Pooling.CLS,
+    "voidism/diffcse-roberta-base-trans": Pooling.CLS,
+    "ffgcc/esimcse-bert-base-uncased": Pooling.POOLER,
+    "ffgcc/InfoCSE-bert-base": Pooling.CLS,
+    "ffgcc/InfoCSE-bert-large": Pooling.CLS,
+    **{f"qiyuw/pcl-{size}": Pooling.CLS for size in _SIMCSE},
+    # The folders of TNCSE's and JTCSE's towers and distilled encoders.
+    **{
+        f"UCASzty/{folder}": Pooling.CLS
+        for folder in (
+            *("BERT_1", "BERT_2", "RoBERTa1", "RoBERTa2"),
+            *("TNCSE_D_BERT", "TNCSE_D_RoBERTa", "TNCSE_UC_D_BERT", "TNCSE_UC_D_RoBERTa"),
+            *("JTCSE_bert_ckpt_encoder_1", "JTCSE_bert_ckpt_encoder_2"),
+            *("JTCSE_roberta_ckpt_encoder_1", "JTCSE_roberta_ckpt_encoder_2"),
+            *("JTCSE_BERT_D", "JTCSE_RoBERTa_D", "JTCSE_BERT_UCD", "JTCSE_RoBERTa_UCD"),
+        )
+    },
 }
 _FOLDERS = {name.partition("/")[2]: pooling for name, pooling in PUBLISHED.items()}
 

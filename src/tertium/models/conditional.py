@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,10 +28,11 @@ from tertium.models.adapters import (
 )
 from tertium.models.arrays import Arrays, arrays_digest
 from tertium.models.base import Part, TripleScorer, digest
+from tertium.models.graphs import ATTENTION, TOKENS
 from tertium.models.light import load_encoder
 from tertium.models.text_encoder import TextEncoder
-from tertium.models.tokens import TokenizationStats, lean_batches
-from tertium.models.triples import TripleReader
+from tertium.models.tokens import TokenizationStats, lean_batches, run_batches
+from tertium.models.triples import JoinedIds, TripleReader
 from tertium.progress import bar
 from tertium.records.manifest import (
     FILE_NAME,
@@ -68,10 +70,14 @@ class ConditionalScorer(Part, TripleScorer):
     Attributes:
         adapter: what differs from ``base``, if the model was loaded so.
         base: the model below the adapter.
+        folder_kind: what a saved folder is said to be.
+        details: what it also says about itself.
     """
 
     adapter: Arrays | None = None
     base: str | None = None
+    folder_kind: Kind = Kind.CONDITIONAL
+    details: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self, encoder: TextEncoder, head: ConditionalHead | SavedHead, labels: OrderedLabels
@@ -236,7 +242,7 @@ class ConditionalScorer(Part, TripleScorer):
     def _manifest(self, **details: Any) -> Manifest:
         low, high = self.scale
         return Manifest(
-            kind=Kind.CONDITIONAL,
+            kind=self.folder_kind,
             pooling=self.pooling,
             scale=self.scale,
             training_data=self.training_data,
@@ -244,6 +250,8 @@ class ConditionalScorer(Part, TripleScorer):
                 "head": self._head.config,
                 "labels": {"low": low, "high": high, "step": self.labels.step},
                 "max_length": self._encoder.max_length,
+                **self.details,
+                **self._decided(),
                 **details,
             },
         )
@@ -264,11 +272,19 @@ class ConditionalScorer(Part, TripleScorer):
             self._running() as run,
             bar(total=len(rows), label="scoring", unit="triple", show=progress) as shown,
         ):
-            for batch in lean_batches(self.reader.lengths(rows), budget=self._budget):
-                scores[batch] = run(self.reader.batch([rows[at] for at in batch]))
+            lengths, workers = self.reader.lengths(rows), self.workers
+            batches = lean_batches(lengths, budget=self._budget, workers=workers)
+
+            def graded(batch: NDArray[Any]) -> NDArray[Any]:
+                return run(self.reader.batch([rows[at] for at in batch]))
+
+            for batch, found in run_batches(graded, batches, workers=workers):
+                scores[batch] = found
                 shown.update(len(batch))
         cut = sum(1 for row in rows if any(sequence.cut for sequence in row))
         truncation.add(cut=cut, texts=len(rows), limit=self.reader.tokenizer.max_length)
+        sentences = dict.fromkeys(text for triple in triples for text in triple[:2])
+        truncation.look(list(sentences), english=self._encoder.is_english)
         low, high = self.scale
         return np.asarray(low + (high - low) * scores, np.float32)
 
@@ -296,6 +312,48 @@ class ConditionalScorer(Part, TripleScorer):
         inputs = {name: x.reshape(sides, -1, x.shape[1]) for name, x in batch.items()}
         return self.engine.run(inputs)
 
+    def look_at(
+        self, rows: Sequence[JoinedIds]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Last hidden states ``[rows, t, d]`` of some sequences, and their attention.
+
+        The attention ``[rows, h, t, t]`` is that which the head looks at, else the last layer's;
+        two towers show none.
+
+        Raises:
+            TertiumError: what runs the model does not show them.
+        """
+        if self.engine is None:
+            return self._looked_by_torch(rows)
+        sides = len(self.layout.sequences)
+        filled = [*rows, *[rows[-1]] * (-len(rows) % sides)]
+        batch = self.reader.tokenizer.batch(filled, width=self.layout.width)
+        inputs = {name: x.reshape(sides, -1, x.shape[1]) for name, x in batch.items()}
+        names = [TOKENS] if self._encoder.kind is Kind.TWIN else [TOKENS, ATTENTION]
+        tokens, *attention = (found[: len(rows)] for found in self._look(inputs, *names))
+        return tokens, attention[0] if attention else None
+
+    def _looked_by_torch(
+        self, rows: Sequence[JoinedIds]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        import torch
+
+        from tertium.heads import SeaverHead
+        from tertium.models.encoder import evaluating
+
+        batch = self.reader.tokenizer.batch(rows, width=self.layout.width)
+        names = ("input_ids", "attention_mask")
+        inputs = {name: torch.from_numpy(batch[name]).to(self.encoder.device) for name in names}
+        layers = () if self.encoder.kind is Kind.TWIN else self.layout.attention_layers or (-1,)
+        with torch.inference_mode(), evaluating(self.model):
+            found = self.encoder.forward(inputs, attention_layers=layers)
+            tokens: NDArray[np.float32] = found.tokens.float().cpu().numpy()
+            if found.attention is None:
+                return tokens, None
+            head, last = self.head, found.attention[-1]
+            attention = head.attention(found) if isinstance(head, SeaverHead) else last
+            return tokens, attention.float().cpu().numpy()
+
     @property
     def _budget(self) -> int:
         """Tokens of a batch."""
@@ -317,7 +375,7 @@ def model_shape(encoder: TextEncoder) -> ModelShape:
 
 
 def _checked(manifest: Manifest | None, folder: Path) -> Manifest:
-    if manifest is None or manifest.kind is not Kind.CONDITIONAL:
+    if manifest is None or manifest.kind not in (Kind.CONDITIONAL, Kind.CROSS):
         raise TertiumError(f"{folder} holds no conditional scorer.")
     return manifest
 

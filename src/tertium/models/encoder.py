@@ -2,13 +2,13 @@
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from torch import Tensor
@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
+from tertium.models.adapters import write_adapter
 from tertium.models.attention import attention_maps, capture_attention
 from tertium.models.base import digest
 from tertium.models.bfloat16 import check_bfloat16
@@ -38,7 +39,7 @@ from tertium.models.fingerprint import (
 from tertium.models.graphs import GraphSource, Module
 from tertium.models.pooling import infer_pooling, pooling_modules
 from tertium.models.text_encoder import TextEncoder
-from tertium.models.tokenizer import Tokenizer
+from tertium.models.tokenizer import NoSpansError, Span, Tokenizer
 from tertium.models.tokens import TokenizationStats, check_texts, token_budget_batches
 from tertium.models.twin import TwinModel
 from tertium.records.manifest import (
@@ -360,6 +361,35 @@ class Encoder(TextEncoder):
                 pooling=self.pooling,
                 scale=self.scale,
                 training_data=self.training_data,
+                details=self._decided(),
+            )
+            write_manifest(temporary, manifest)
+
+    def save_adapter(
+        self,
+        folder: Path | str,
+        adapter: Mapping[str, ArrayLike],
+        *,
+        base: str,
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        """Save only what differs from ``base``, a reserved name or a hub id.
+
+        Args:
+            folder: where to.
+            adapter: as :func:`tertium.models.adapters.extract_adapter` gives it.
+            base: the model that it is added to.
+            layers: those of ``base`` that are kept, counted from 1 (default: all).
+        """
+        details = {"base": base, "normalize": self.normalizes, "max_length": self.max_length}
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            write_adapter(adapter, temporary)
+            manifest = Manifest(
+                kind=self.kind,
+                pooling=self.pooling,
+                scale=self.scale,
+                training_data=self.training_data,
+                details=details if layers is None else {**details, "layers": list(layers)},
             )
             write_manifest(temporary, manifest)
 
@@ -388,6 +418,14 @@ class Encoder(TextEncoder):
         with torch.inference_mode(), evaluating(self.model):
             yield
 
+    def token_states(self, ids: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+        """Last hidden states ``[n, t, d]`` of a padded batch."""
+        if self.engine is not None:
+            return super().token_states(ids, mask)
+        with self._running():
+            states = self._forward(self._features(ids, mask))["token_embeddings"]
+        return states.float().cpu().numpy()
+
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
         """Vectors of a padded batch, from the engine or, without one, from torch."""
         if self.engine is not None:
@@ -414,6 +452,11 @@ class Encoder(TextEncoder):
     def prompt(self) -> str:
         """What is put before every text, as the model was saved with."""
         return self.model.prompts.get(self.model.default_prompt_name or "") or ""
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What the model was trained to have before texts, by the use that is made of them."""
+        return {name: prompt for name, prompt in self.model.prompts.items() if prompt}
 
     @property
     def pools_prompt(self) -> bool:
@@ -453,6 +496,25 @@ class TransformersTokenizer(Tokenizer):
     def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids without special tokens; one that is written in a text is text."""
         return self._ids(texts, add_special_tokens=False, split_special_tokens=True)
+
+    def framed_spans(self, text: str, limit: int) -> tuple[list[int], list[Span]]:
+        """Ids of a text that is cut to ``limit`` tokens, and where each stands."""
+        found = self._with_spans(text, truncation=True, max_length=limit)
+        return found["input_ids"], found["offset_mapping"]
+
+    def plain_spans(self, text: str) -> list[Span]:
+        """Where each token of :meth:`plain_ids` stands."""
+        options = {"add_special_tokens": False, "split_special_tokens": True}
+        return cast(list[Span], self._with_spans(text, **options)["offset_mapping"])
+
+    def names(self, text: str) -> list[str]:
+        """How tokens are written in the vocabulary."""
+        return self.tokenizer.tokenize(text, add_special_tokens=False)
+
+    def _with_spans(self, text: str, **options: Any) -> Any:
+        if not self.tokenizer.is_fast:
+            raise NoSpansError
+        return self.tokenizer(text, return_offsets_mapping=True, verbose=False, **options)
 
     def _ids(self, texts: Sequence[str], **options: Any) -> list[list[int]]:
         found = self.tokenizer(list(texts), verbose=False, return_attention_mask=False, **options)

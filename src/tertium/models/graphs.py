@@ -16,7 +16,9 @@ from tertium.errors import TertiumError
 Weights = Mapping[str, NDArray[Any]]
 Config = Mapping[str, Any]
 
-RESULT = "result"  # name of every graph's output
+RESULT = "result"  # name of every graph's first output
+TOKENS, ATTENTION = "tokens", "attention"  # names of others, which show what led to it
+_SHOWN_AXES = {TOKENS: ("rows", "t", "d"), ATTENTION: ("rows", "h", "t", "t")}
 _OPSET, _IR = 20, 10
 _MASKED = np.float32(-3e38)
 
@@ -102,21 +104,34 @@ class GraphBuilder:
         count = self.node("ReduceSum", mask, self.constant([1]), keepdims=1)
         return self.node("Div", total, self.node("Max", count, self.constant(np.float32(1e-9))))
 
-    def finish(self, inputs: Mapping[str, Sequence[str | int]], output: str, *axes: str) -> bytes:
+    def finish(
+        self,
+        inputs: Mapping[str, Sequence[str | int]],
+        output: str,
+        *axes: str,
+        shown: Mapping[str, str] | None = None,
+    ) -> bytes:
         """The graph as bytes.
 
         Args:
             inputs: axes of each integer input, by name.
             output: the node that is the result.
             axes: of the result.
+            shown: nodes that are further outputs, by ``TOKENS`` and ``ATTENTION``.
         """
         helper, types = self._onnx.helper, self._onnx.TensorProto
-        self.node("Identity", output, output=RESULT)
+        outputs = {RESULT: (output, axes)}
+        outputs |= {name: (node, _SHOWN_AXES[name]) for name, node in (shown or {}).items()}
+        for name, (node, _) in outputs.items():
+            self.node("Identity", node, output=name)
         given = [
             helper.make_tensor_value_info(name, types.INT64, list(shape))
             for name, shape in inputs.items()
         ]
-        made = [helper.make_tensor_value_info(RESULT, types.FLOAT, axes)]
+        made = [
+            helper.make_tensor_value_info(name, types.FLOAT, list(shape))
+            for name, (_, shape) in outputs.items()
+        ]
         constants = [
             self._onnx.numpy_helper.from_array(value, name)
             for name, value in self._constants.items()

@@ -135,21 +135,31 @@ def _rand_aug(graph: GraphBuilder, config: Config, weights: Weights, sides: Sequ
     return _augmented(graph, config, weights, side, moved)
 
 
+def attention_shown(graph: GraphBuilder, weights: Weights, attention: Sequence[str]) -> str:
+    """What counts of the attention of some layers: SEAVER may mix them, else it is the last."""
+    if "mix" not in weights:
+        return attention[-1]
+    shares = np.exp(weights["mix"] - weights["mix"].max())
+    shares /= shares.sum()
+    parts = [
+        graph.node("Mul", layer, graph.constant(np.float32(share)))
+        for layer, share in zip(attention, shares, strict=True)
+    ]
+    return graph.node("Sum", *parts)
+
+
+def temperature_of(config: Config, weights: Weights) -> float:
+    """What divides the products of SEAVER's attention, learned or set."""
+    if config["temperature"] != "learned":
+        return float(config["temperature"])
+    return float(np.exp(weights["augmentation.log_temperature"]))
+
+
 def _augmented(
     graph: GraphBuilder, config: Config, weights: Weights, side: Side, segments: str
 ) -> str:
     """States augmented by reallocated attention, then the regressor: SEAVER, Eq. 2 to 6."""
-    attention = side.attention[-1]
-    if "mix" in weights:
-        shares = np.exp(weights["mix"] - weights["mix"].max())
-        shares /= shares.sum()
-        attention = graph.node(
-            "Sum",
-            *(
-                graph.node("Mul", layer, graph.constant(np.float32(share)))
-                for layer, share in zip(side.attention, shares, strict=True)
-            ),
-        )
+    attention = attention_shown(graph, weights, side.attention)
     real = graph.node("Not", _equals(graph, segments, _PADDING))
     row, column = (graph.node("Unsqueeze", segments, graph.constant([at])) for at in (1, 2))
     real_row, real_column = (graph.node("Unsqueeze", real, graph.constant([at])) for at in (1, 2))
@@ -158,9 +168,7 @@ def _augmented(
     other = graph.node("And", pairs, graph.node("Not", same))
     other = graph.node("Unsqueeze", _float(graph, other), graph.constant([1]))
     crossing = graph.node("Mul", attention, other)
-    temperature = np.exp(weights.get("augmentation.log_temperature", np.log(np.float32(1.0))))
-    if config["temperature"] != "learned":
-        temperature = config["temperature"]
+    temperature = temperature_of(config, weights)
     products = graph.node("MatMul", crossing, crossing)
     products = graph.node("Div", products, graph.constant(np.float32(temperature)))
     identity = _identity(graph, segments)

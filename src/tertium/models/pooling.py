@@ -20,6 +20,7 @@ from tertium.types import LAYER_MIXES, Pooling
 __all__ = ["POOLINGS", "infer_pooling", "pooling_modules"]
 
 _FRESH_HEAD_SEED = 42
+_STOCK = {"lasttoken": Pooling.LAST}  # what sentence-transformers calls ours
 
 
 class Origin(NamedTuple):
@@ -57,7 +58,7 @@ def infer_pooling(modules: Sequence[nn.Module]) -> Pooling | None:
     ]
     if names == ["Pooling"]:
         mode = str(modules[1].pooling_mode)
-        return Pooling(mode) if mode in ("cls", "mean") else None
+        return Pooling(mode) if mode in ("cls", "mean") else _STOCK.get(mode)
     if names == ["Pooling", "Dense"] and modules[1].pooling_mode == "cls":
         return Pooling.CLS_MLP
     return None
@@ -98,6 +99,7 @@ POOLINGS: dict[Pooling, Callable[[Origin], list[Module]]] = {
     Pooling.CLS: lambda origin: [origin.stock("cls")],
     Pooling.CLS_MLP: _cls_mlp,
     Pooling.MEAN: lambda origin: [origin.stock("mean")],
+    Pooling.LAST: lambda origin: [origin.stock("lasttoken")],
     **{pooling: partial(_layer_mix, pooling) for pooling in LAYER_MIXES},
     Pooling.POOLER: _pooler,
 }

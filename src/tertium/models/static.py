@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from tertium.errors import TertiumError
+from tertium.models.bags import bags, check_whole, no_transformer
 from tertium.models.base import Part
 from tertium.models.checkpoints import quiet
 from tertium.models.encoder import Encoder
@@ -66,7 +67,6 @@ class StaticEncoder(Encoder):
         device: str | None = None,
         max_length: int | None = None,
         trust_remote_code: bool = False,
-        light: bool = False,
     ) -> "StaticEncoder":
         """Load a sentence-transformers folder that begins with static embeddings.
 
@@ -78,14 +78,9 @@ class StaticEncoder(Encoder):
             device: torch device (default: the processor, which is as fast as any).
             max_length: must be None, for texts are read whole.
             trust_remote_code: run code that comes with the model.
-            light: taken and not needed.
         """
         called = name or folder.name
-        if pooling is not None or max_length is not None:
-            raise TertiumError(
-                f"{called} is static: it always takes the mean of a whole text. Leave pooling and "
-                "max_length out."
-            )
+        check_whole(called, pooling, max_length)
         if not is_static(folder):
             raise TertiumError(f"{folder} does not begin with static embeddings.")
         manifest = manifest or read_manifest(folder)
@@ -132,10 +127,7 @@ class StaticEncoder(Encoder):
         raise self._refusal()
 
     def _refusal(self) -> TertiumError:
-        return TertiumError(
-            f"{self.name} is static: it has no transformer to train, export or look into. Name the "
-            "model that it was made of."
-        )
+        return no_transformer(self.name)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, at least 1."""
@@ -174,15 +166,8 @@ class StaticEncoder(Encoder):
 
     def _bags(self, texts: list[str]) -> tuple[dict[str, Tensor], int]:
         """All tokens of some texts, where each text begins, and how many texts hold none known."""
-        tokenizer = cast(StaticEmbedding, self.model[0]).tokenizer
-        found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        bags = [encoding.ids for encoding in found]
-        ids = np.fromiter((token for bag in bags for token in bag), np.int64)
-        lengths = np.array([len(bag) for bag in bags])
-        unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
-        known = np.bincount(np.repeat(np.arange(len(bags)), lengths)[ids != unknown])
-        known = np.pad(known, (0, len(bags) - len(known)))
+        ids, lengths, unknown = bags(cast(StaticEmbedding, self.model[0]).tokenizer, texts)
         offsets = np.concatenate([[0], lengths[:-1].cumsum()]).astype(np.int64)
         features = {"input_ids": torch.from_numpy(ids), "offsets": torch.from_numpy(offsets)}
         moved = {key: value.to(self.device) for key, value in features.items()}
-        return moved, int(((lengths > 0) & (known == 0)).sum())
+        return moved, unknown

@@ -4,6 +4,7 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
 from tertium.models.base import Embedder, EncodeOptions, Part
-from tertium.models.graphs import GraphSource, NoGraphError, check_graph
+from tertium.models.graphs import TOKENS, GraphSource, NoGraphError, check_graph
+from tertium.models.language import is_english_vocabulary
 from tertium.models.tokenizer import Tokenizer
 from tertium.models.tokens import (
     TokenizationStats,
@@ -20,6 +22,7 @@ from tertium.models.tokens import (
     chunks,
     lean_batches,
     padded,
+    run_batches,
     valid_text,
 )
 from tertium.progress import bar
@@ -79,6 +82,14 @@ class TextEncoder(Part, Embedder):
     @abstractmethod
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
         """Vectors of a padded batch; ``prompt_length`` tokens of a row are left out of pooling."""
+
+    def token_states(self, ids: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+        """Last hidden states ``[n, t, d]`` of a padded batch.
+
+        Raises:
+            TertiumError: what runs the encoder does not show them.
+        """
+        return self._look({"input_ids": ids, "attention_mask": mask}, TOKENS)[0]
 
     @property
     @abstractmethod
@@ -177,6 +188,10 @@ class TextEncoder(Part, Embedder):
         ids = self._tokenize(check_texts(texts), TokenizationStats())
         return self._batch(ids, range(len(ids)))
 
+    def is_english(self) -> bool:
+        """Whether the vocabulary was made for English."""
+        return is_english_vocabulary(self.text_tokenizer.plain_ids)
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens of each text :meth:`encode` reads."""
         return [len(row) for row in self.tokenize(texts, truncation=TokenizationStats())]
@@ -198,6 +213,7 @@ class TextEncoder(Part, Embedder):
     ) -> Matrix:
         places: dict[str, int] = {}
         rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
+        truncation.look(list(islice(places, _WINDOW)), english=self.is_english)
         ids = self._tokenize([prompt + text for text in places], truncation)
         result = self._rows(
             ids, prompt=prompt, budget=budget, batch_size=batch_size, progress=progress
@@ -217,13 +233,17 @@ class TextEncoder(Part, Embedder):
         lengths = np.fromiter(map(len, ids), int, len(ids))
         result = np.empty((len(ids), self.dimension), np.float32)
         left_out = 0 if self.pools_prompt else self._prompt_length(prompt)
-        batches = lean_batches(lengths, budget=budget, most=batch_size)
+        batches = lean_batches(lengths, budget=budget, most=batch_size, workers=self.workers)
+
+        def run(batch: NDArray[Any]) -> Matrix:
+            return self._run(*self._batch(ids, batch), left_out)
+
         with (
             self._running(),
             bar(total=len(ids), label="encoding", unit="text", show=progress) as shown,
         ):
-            for batch in batches:
-                result[batch] = self._run(*self._batch(ids, batch), left_out)
+            for batch, rows in run_batches(run, batches, workers=self.workers):
+                result[batch] = rows
                 shown.update(len(batch))
         return result
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from tertium.errors import TertiumError
 
-__all__ = ["FileTokenizer", "NotLightError", "Tokenizer", "read_json"]
+__all__ = ["FileTokenizer", "NoSpansError", "NotLightError", "Span", "Tokenizer", "read_json"]
+
+Span = tuple[int, int]  # first character, and the first after it
 
 FILE = "tokenizer.json"
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
@@ -18,6 +20,16 @@ _NO_LIMIT = 10**30  # what transformers writes for a tokenizer without one
 
 class NotLightError(TertiumError):
     """A model that only torch can read or run."""
+
+
+class NoSpansError(TertiumError):
+    """A tokenizer that does not say where a token stands in a text."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The model's tokenizer does not say where a token stands in the text: only occlusion "
+            "can explain it."
+        )
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -64,6 +76,24 @@ class Tokenizer(ABC):
     def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids without special tokens; one that is written in a text is text."""
 
+    @abstractmethod
+    def framed_spans(self, text: str, limit: int) -> tuple[list[int], list[Span]]:
+        """Ids of a text that is cut to ``limit`` tokens, and where each stands.
+
+        Special tokens are empty spans.
+
+        Raises:
+            NoSpansError: this kind of tokenizer does not know.
+        """
+
+    @abstractmethod
+    def plain_spans(self, text: str) -> list[Span]:
+        """Where each token of :meth:`plain_ids` stands; raises as :meth:`framed_spans`."""
+
+    @abstractmethod
+    def names(self, text: str) -> list[str]:
+        """How the tokens of a text are written in the vocabulary."""
+
 
 class FileTokenizer(Tokenizer):
     """The tokenizer in a folder's ``tokenizer.json``, read without transformers.
@@ -82,7 +112,7 @@ class FileTokenizer(Tokenizer):
         self._config = {**read_json(folder / _SPECIAL), **read_json(folder / _CONFIG)}
         if "auto_map" in self._config:
             raise NotLightError(f"{folder} has a tokenizer with code of its own")
-        normalizer = self._backend.normalizer
+        normalizer = self.backend.normalizer
         lowers = getattr(normalizer, "lowercase", None)
         if lowers is not None and lowers != self._config.get("do_lower_case", lowers):
             raise NotLightError(f"{folder} has a tokenizer whose files disagree about lower case")
@@ -91,7 +121,7 @@ class FileTokenizer(Tokenizer):
         self.first_id = self._special("cls_token", "bos_token")
         self.separator_id = self._special("sep_token", "eos_token")
         self.pads_left = self._config.get("padding_side") == "left"
-        self.frame = int(self._backend.num_special_tokens_to_add(is_pair=False))
+        self.frame = int(self.backend.num_special_tokens_to_add(is_pair=False))
 
     @property
     def max_length(self) -> int | None:
@@ -101,15 +131,15 @@ class FileTokenizer(Tokenizer):
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, special tokens included."""
-        return [each.ids for each in self._backend.encode_batch_fast(list(texts))]
+        return [each.ids for each in self.backend.encode_batch_fast(list(texts))]
 
     def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
         """The same, cut to ``limit`` tokens inside the special ones."""
         cut = []
         for text in texts:
-            encoding = self._backend.encode(text, add_special_tokens=False)
+            encoding = self.backend.encode(text, add_special_tokens=False)
             encoding.truncate(max(limit - self.frame, 0))
-            cut.append(self._backend.post_process(encoding).ids)
+            cut.append(self.backend.post_process(encoding).ids)
         return cut
 
     def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -117,14 +147,32 @@ class FileTokenizer(Tokenizer):
         found = self._plain.encode_batch_fast(list(texts), add_special_tokens=False)
         return [each.ids for each in found]
 
+    def framed_spans(self, text: str, limit: int) -> tuple[list[int], list[Span]]:
+        """Ids of a text that is cut to ``limit`` tokens, and where each stands."""
+        encoding = self.backend.encode(text, add_special_tokens=False)
+        encoding.truncate(max(limit - self.frame, 0))
+        framed = self.backend.post_process(encoding)
+        return framed.ids, framed.offsets
+
+    def plain_spans(self, text: str) -> list[Span]:
+        """Where each token of :meth:`plain_ids` stands."""
+        spans: list[Span] = self._plain.encode(text, add_special_tokens=False).offsets
+        return spans
+
+    def names(self, text: str) -> list[str]:
+        """How the tokens of a text are written in the vocabulary."""
+        names: list[str] = self._plain.encode(text, add_special_tokens=False).tokens
+        return names
+
     @property
     def content(self) -> dict[str, Any]:
         """All that the file says, but for padding and truncation."""
-        content = json.loads(self._backend.to_str())
+        content = json.loads(self.backend.to_str())
         return {name: x for name, x in content.items() if name not in ("truncation", "padding")}
 
     @cached_property
-    def _backend(self) -> Any:
+    def backend(self) -> Any:
+        """The tokenizer of ``tokenizers``, which neither cuts nor pads."""
         from tokenizers import Tokenizer as Backend
 
         try:
@@ -139,7 +187,7 @@ class FileTokenizer(Tokenizer):
     def _plain(self) -> Any:
         from tokenizers import Tokenizer as Backend
 
-        backend = Backend.from_str(self._backend.to_str())
+        backend = Backend.from_str(self.backend.to_str())
         backend.encode_special_tokens = True
         return backend
 
@@ -149,7 +197,7 @@ class FileTokenizer(Tokenizer):
             token = self._config.get(name)
             content = token.get("content") if isinstance(token, Mapping) else token
             if isinstance(content, str):
-                found = self._backend.token_to_id(content)
+                found = self.backend.token_to_id(content)
                 if found is not None:
                     return int(found)
         return None

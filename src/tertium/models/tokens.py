@@ -2,17 +2,20 @@
 
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from tertium.errors import TertiumError, TertiumWarning
+from tertium.models.language import looks_foreign
 from tertium.types import TextPair, TextTriple
 
 __all__ = [
     "BlankConditionWarning",
+    "ForeignTextWarning",
     "TokenizationStats",
     "TruncationWarning",
     "UnknownTextWarning",
@@ -23,13 +26,17 @@ __all__ = [
     "flat_pairs",
     "lean_batches",
     "padded",
+    "run_batches",
     "token_budget_batches",
     "valid_text",
 ]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
+_LOOKED = 1000  # texts whose language is guessed: enough for a warning
 _CALL = 1 / 32  # of the budget: what a batch costs beside its tokens
+_SHARED = 128  # tokens: less is not worth another thread
 
 
 class TruncationWarning(TertiumWarning):
@@ -38,6 +45,10 @@ class TruncationWarning(TertiumWarning):
 
 class UnknownTextWarning(TertiumWarning):
     """Some texts hold nothing that the model's vocabulary knows."""
+
+
+class ForeignTextWarning(TertiumWarning):
+    """Some texts do not look English, which is what the model knows."""
 
 
 class BlankConditionWarning(TertiumWarning):
@@ -54,13 +65,28 @@ class TokenizationStats:
         limit: how many tokens are read.
         unknown: texts of which the vocabulary knows nothing, so that all of them are alike.
         unit: what is counted.
+        foreign: texts in another language than the model's, of the ``looked`` first ones.
+        looked: texts whose language was guessed.
     """
 
     cut: int = 0
     texts: int = 0
     limit: int = 0
     unknown: int = 0
-    unit: Literal["text", "triple"] = "text"
+    unit: Literal["text", "pair", "triple"] = "text"
+    foreign: int = 0
+    looked: int = 0
+
+    def look(self, texts: Sequence[str], *, english: Callable[[], bool]) -> None:
+        """Guess the language of the first texts; ``english`` says whether the model's is English.
+
+        It is asked only if there is a text that does not look English.
+        """
+        first = texts[: max(_LOOKED - self.looked, 0)]
+        self.looked += len(first)
+        foreign = sum(map(looks_foreign, first))
+        if foreign and english():
+            self.foreign += foreign
 
     def add(self, *, cut: int, texts: int, limit: int, unknown: int = 0) -> None:
         """Count one call."""
@@ -73,14 +99,24 @@ class TokenizationStats:
         """Count what several models read of the same texts: the one that cuts most counts."""
         most = max(others, key=lambda stats: stats.cut)
         self.add(cut=most.cut, texts=most.texts, limit=most.limit, unknown=most.unknown)
+        self.foreign += most.foreign
+        self.looked += most.looked
 
     def report(self, *, stacklevel: int = 2) -> None:
-        """Warn if anything was cut or unknown."""
+        """Warn if anything was cut, unknown or in another language."""
         if self.unknown:
             warnings.warn(
                 f"{self.unknown} of {self.texts} distinct texts hold nothing that the model's "
                 "vocabulary knows (only emoji, or one endless word): to it they are all alike.",
                 UnknownTextWarning,
+                stacklevel=stacklevel + 1,
+            )
+        if self.foreign:
+            warnings.warn(
+                f"{self.foreign} of the first {self.looked} distinct texts do not look English, "
+                "and the model's vocabulary is English: scores mean little. Name a model for their "
+                "language.",
+                ForeignTextWarning,
                 stacklevel=stacklevel + 1,
             )
         if self.cut:
@@ -111,6 +147,12 @@ def flat_pairs(pairs: Iterable[TextPair]) -> list[str]:
             raise TertiumError(f"pairs[{index}] is {pair!r}, not a pair of two texts.")
         flat += pair
     return flat
+
+
+def checked_pairs(pairs: Iterable[TextPair]) -> list[TextPair]:
+    """The pairs as a list; what is not two texts raises."""
+    flat = flat_pairs(pairs)
+    return list(zip(flat[0::2], flat[1::2], strict=True))
 
 
 def check_triples(triples: Iterable[TextTriple]) -> list[TextTriple]:
@@ -166,12 +208,15 @@ def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray
     return batches
 
 
-def lean_batches(lengths: np.ndarray, *, budget: int, most: int | None = None) -> list[np.ndarray]:
+def lean_batches(
+    lengths: np.ndarray, *, budget: int, most: int | None = None, workers: int = 1
+) -> list[np.ndarray]:
     """As :func:`token_budget_batches`, but cut where padding costs more than another batch.
 
     The cheapest cuts between texts of different lengths, by dynamic programming: a batch costs its
     tokens, padding included, and a part of the budget besides. Of a few texts of all lengths, one
-    large batch would often be half padding. No batch has more than ``most`` texts.
+    large batch would often be half padding. No batch has more than ``most`` texts; a few texts are
+    cut so that all ``workers`` have something to run.
 
     >>> lean_batches(np.array([3, 40, 4, 38]), budget=256)
     [array([1, 3]), array([2, 0])]
@@ -179,6 +224,8 @@ def lean_batches(lengths: np.ndarray, *, budget: int, most: int | None = None) -
     order = _longest_first(lengths, budget)
     if most is not None and most < 1:
         raise ValueError(f"the batch size must be at least 1, got {most}")
+    if workers > 1:
+        budget = min(budget, max(-(-int(lengths.sum()) // workers), _SHARED))
     if len(order) == 1:
         return [order]
     lengths = np.maximum(lengths[order], 1)
@@ -200,6 +247,27 @@ def lean_batches(lengths: np.ndarray, *, budget: int, most: int | None = None) -
         batches[:0] = np.array_split(run, -(-len(run) // sizes[begin]))
         end = begin
     return batches
+
+
+def run_batches(
+    run: Callable[[T], R], batches: Sequence[T], *, workers: int
+) -> Iterator[tuple[T, R]]:
+    """Each batch with what ``run`` makes of it, in order; threads run ``workers`` at once.
+
+    >>> list(run_batches(len, ["ab", "c"], workers=2))
+    [('ab', 2), ('c', 1)]
+    """
+    if min(workers, len(batches)) <= 1:
+        yield from ((batch, run(batch)) for batch in batches)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        running = [pool.submit(run, batch) for batch in batches]
+        try:
+            for batch, done in zip(batches, running, strict=True):
+                yield batch, done.result()
+        finally:  # after an error or Ctrl-C nothing new begins
+            for each in running:
+                each.cancel()
 
 
 def _longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:

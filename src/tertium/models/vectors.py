@@ -54,17 +54,22 @@ def vectors_fingerprint(model: Embedder) -> str:
 
     A model that grades pairs is its encoder here: its head does not change vectors.
     """
-    members = [[repr(member.weight), member.model.fingerprint] for member in model.members]
-    return digest(members) if members else model.fingerprint
+    inside = model.vector_model
+    members = [[repr(member.weight), member.model.fingerprint] for member in inside.members]
+    return digest(members) if members else inside.fingerprint
 
 
 def embedded_windows(
-    model: Embedder, texts: Iterable[str], *, window: int
+    model: Embedder, texts: Iterable[str], *, window: int, prompt: str | None = None
 ) -> Iterator[NDArray[Any]]:
-    """The vectors of ``window`` texts at a time; what was cut is reported once, at the end."""
+    """The vectors of ``window`` texts at a time; what was cut is reported once, at the end.
+
+    ``prompt`` is put before every text (default: that of the model).
+    """
     truncation = TokenizationStats()
+    before = {} if prompt is None else {"prompt": prompt}
     for part in chunks(texts, window):
-        rows = np.asarray(model.encode(part, progress=False, truncation=truncation))
+        rows = np.asarray(model.encode(part, progress=False, truncation=truncation, **before))
         if rows.shape != (len(part), model.dimension):
             raise TertiumError(
                 f"{model.name} gives vectors of shape {rows.shape}, not "

@@ -1,9 +1,15 @@
 """Objectives: encoded views in, named and weighted loss terms out."""
 
+import pkgutil
+import sys
+from pathlib import Path
+
+from tertium.errors import TertiumError
 from tertium.objectives.attention_mi import AttentionMI
 from tertium.objectives.base import Objective
 from tertium.objectives.contrastive import ContrastiveTension, InfoNCE, NTXent, PositivesOnly
 from tertium.objectives.masked_lm import MaskedLM
+from tertium.objectives.ranking import AnglE, CoSent
 from tertium.objectives.regression import (
     L1,
     MSE,
@@ -12,13 +18,14 @@ from tertium.objectives.regression import (
     SmoothK2,
     TranslatedReLU,
 )
-from tertium.objectives.triples import Consistency, CoSent, Quadruplet
+from tertium.objectives.triples import Consistency, Quadruplet
 from tertium.objectives.twin import CrossTowerContrast, ModulusConstraint, TowerContrast
 
 __all__ = [
     "L1",
     "MSE",
     "OBJECTIVES",
+    "AnglE",
     "AttentionMI",
     "CoSent",
     "Consistency",
@@ -36,10 +43,12 @@ __all__ = [
     "SmoothK2",
     "TowerContrast",
     "TranslatedReLU",
+    "own_objective",
 ]
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "info_nce": InfoNCE,
+    "multiple_negatives": InfoNCE,  # what sentence-transformers calls it
     "nt_xent": NTXent,
     "positives_only": PositivesOnly,
     "contrastive_tension": ContrastiveTension,
@@ -48,6 +57,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "quadruplet": Quadruplet,
     "consistency": Consistency,
     "cosent": CoSent,
+    "angle": AnglE,
     "tower_nce": TowerContrast,
     "icnce": CrossTowerContrast,
     "ictm": ModulusConstraint,
@@ -58,3 +68,24 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "translated_relu": TranslatedReLU,
     "smooth_k2": SmoothK2,
 }
+
+
+def own_objective(name: str) -> type[Objective]:
+    """A class of the user's own by ``module:Class``; the folder of the call is searched, too.
+
+    Its code runs: a recipe that names one is as trusted as a program.
+    """
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TertiumError(
+            f"The objective {name} was not found ({error}). Write it as module:Class, and start "
+            "where Python finds the module."
+        ) from error
+    finally:
+        sys.path.remove(here)
+    if not (isinstance(found, type) and issubclass(found, Objective)):
+        raise TertiumError(f"{name} is not a subclass of tertium.objectives.Objective.")
+    return found

@@ -25,6 +25,9 @@ class AttentionMI(Objective):
     """Minus the mutual information of two views' attention: miCSE, Klein & Nabi, 2023, Eq. 5.
 
     Args:
+        layers: whose attention is compared, as ``7:11``, counted from 0 without the end; by default
+            the authors' code's, which are those for 12 layers and scale with the depth. The paper's
+            text, "between 8 and 12", is ``8:12`` of 12.
         samples: positions drawn per slice.
         pool: ``heads`` joins adjacent heads (the paper), ``layers`` every second layer (the
             authors' code).
@@ -41,6 +44,7 @@ class AttentionMI(Objective):
     def __init__(
         self,
         *,
+        layers: str | None = None,
         samples: int = 150,
         pool: Literal["heads", "layers"] = "heads",
         short_slices: Literal["use", "discard"] = "use",
@@ -50,6 +54,7 @@ class AttentionMI(Objective):
         super().__init__()
         if samples < 2:
             raise TertiumError(f"samples must be at least 2, got {samples}.")
+        self.layers = None if layers is None else _layer_range(layers)
         self.samples = samples
         self.pool = pool
         self.short_slices = short_slices
@@ -57,8 +62,15 @@ class AttentionMI(Objective):
         self.counts_padding = count_padding_queries
 
     def attention_layers(self, depth: int) -> range:
-        """The upper layers."""
-        return attention_layers(depth)
+        """Those that are named, or the upper ones."""
+        if self.layers is None:
+            return attention_layers(depth)
+        if self.layers.stop > depth:
+            raise TertiumError(
+                f"attention_mi compares layers {self.layers.start}:{self.layers.stop}, and the "
+                f"model has {depth}, counted from 0."
+            )
+        return self.layers
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """The one term ``attention_mi``, a value per slice that counts."""
@@ -82,6 +94,13 @@ class AttentionMI(Objective):
             share = valid[found.kept].to(values.dtype).mean()
             values = values * (share.square() + 1e-6)
         return {"attention_mi": Term(values)}
+
+
+def _layer_range(text: str) -> range:
+    start, _, end = text.partition(":")
+    if not (start.isdigit() and end.isdigit() and int(start) < int(end)):
+        raise TertiumError(f"layers must be written as 7:11, first and end, got '{text}'.")
+    return range(int(start), int(end))
 
 
 def _compared(

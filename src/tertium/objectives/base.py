@@ -50,7 +50,7 @@ class Objective(nn.Module, ABC):
         threshold: errors below it are forgiven; at most half a step of the labels.
     """
 
-    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts", "triplets"})
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts", "positives", "triplets"})
     in_batch: ClassVar[bool] = False
     two_encoders: ClassVar[bool] = False
     two_towers: ClassVar[bool] = False
@@ -94,7 +94,7 @@ class Objective(nn.Module, ABC):
 
     def forward(self, views: ViewPair) -> dict[str, Float[Tensor, ""]]:
         """Weighted mean of each term; the loss is their sum."""
-        return reduce_terms(self.terms(views))
+        return reduce_terms(self.terms(views), views.weights)
 
 
 class Tempered(Objective):
@@ -107,8 +107,23 @@ class Tempered(Objective):
         self.temperature = temperature
 
 
-def reduce_terms(terms: dict[str, Term]) -> dict[str, Float[Tensor, ""]]:
-    """Weighted means, the one place where a loss is reduced; a non-finite one raises by name."""
+def reduce_terms(
+    terms: dict[str, Term], weights: Float[Tensor, " n"] | None = None
+) -> dict[str, Float[Tensor, ""]]:
+    """Weighted means, the one place where a loss is reduced; a non-finite one raises by name.
+
+    Args:
+        terms: by name.
+        weights: of the rows of a batch; every term then has one value for each.
+    """
+    if weights is not None:
+        for name, term in terms.items():
+            if term.value.shape != weights.shape:
+                raise TertiumError(
+                    f"The loss term '{name}' has no value for each pair, so pairs cannot be "
+                    "weighted: leave out weight, or take an objective such as smooth_k2."
+                )
+        terms = {name: Term(term.value * weights, term.weight) for name, term in terms.items()}
     means = {name: term.weight * term.value.mean() for name, term in terms.items()}
     for name, mean in means.items():
         if not mean.isfinite():

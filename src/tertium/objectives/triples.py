@@ -2,15 +2,14 @@
 
 from typing import ClassVar
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tertium.errors import TertiumError
-from tertium.objectives.base import Objective, Tempered
+from tertium.objectives.base import Objective
 from tertium.types import DataKind, Graded, Term, ViewPair
 
-__all__ = ["CoSent", "Consistency", "Quadruplet", "cosent", "ordered_pairs", "quadruplet"]
+__all__ = ["Consistency", "Quadruplet", "ordered_pairs", "quadruplet"]
 
 
 class _TripleObjective(Objective):
@@ -71,34 +70,6 @@ class Quadruplet(_TripleObjective):
             return {"quadruplet": Term(0 * cosine)}
         values = quadruplet(cosine[nearer], cosine[farther], margin=self.margin)
         return {"quadruplet": Term(values)}
-
-
-def cosent(
-    scores: Float[Tensor, " n"], labels: Float[Tensor, " n"], *, temperature: float
-) -> Float[Tensor, ""]:
-    """``log(1 + Σ exp((s_j - s_i) / temperature))`` over all i, j with a higher label of i.
-
-    A smooth count of the pairs in the wrong order (Su, 2022). It is 0 if all labels are equal.
-    """
-    wrong = (scores - scores[:, None]) / temperature  # row i, column j: s_j - s_i
-    ordered = labels[:, None] > labels
-    return torch.cat([wrong[ordered], scores.new_zeros(1)]).logsumexp(dim=0)
-
-
-class CoSent(_TripleObjective, Tempered):
-    """Of any two triples of the batch, the one with the higher label has the higher score.
-
-    It ranks and does not grade, as ``quadruplet``, but across sentence pairs: what a rank
-    correlation asks for.
-
-    Args:
-        temperature: differences of scores are divided by it; its author's is 0.05.
-    """
-
-    def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
-        """One term, a single value for the batch."""
-        found = cosent(graded.compared.score, graded.labels, temperature=self.temperature)
-        return {"cosent": Term(found[None])}
 
 
 class Consistency(_TripleObjective):

@@ -29,7 +29,14 @@ from tertium.training.negatives import MomentumQueue
 from tertium.training.stage import layer_of
 from tertium.training.vocabulary import read_vocabulary
 
-__all__ = ["build_encoder", "build_module", "build_schedule", "check_widths", "stage_encoder"]
+__all__ = [
+    "build_encoder",
+    "build_module",
+    "build_schedule",
+    "check_widths",
+    "chosen_layers",
+    "stage_encoder",
+]
 
 _TOKENS_PER_PASS = 1024  # benchmarks/train_contrastive.py
 
@@ -60,18 +67,25 @@ def freeze(backbone: nn.Module, *, layers: int = 0) -> None:
 
 
 def _loaded(model: str, spec: EncoderSpec) -> Encoder:
-    encoder = load(model, max_length=spec.max_length).encoder
+    encoder = load(
+        model, max_length=spec.max_length, trust_remote_code=spec.trust_remote_code
+    ).encoder
     pooling = spec.pooling or encoder.pooling
     if pooling is None:
         raise TertiumError(
             f"{encoder.name} pools in a way without a name here: set encoder.pooling."
         )
     encoder = encoder.with_pooling(pooling, normalize=spec.normalize)
-    if spec.layers is None:
-        return encoder
-    depth = int(encoder.backbone.config.num_hidden_layers)
-    kept = spread(depth, spec.layers) if isinstance(spec.layers, int) else spec.layers
-    return keep_layers(encoder, kept)
+    layers = chosen_layers(spec, encoder)
+    return encoder if layers is None else keep_layers(encoder, layers)
+
+
+def chosen_layers(spec: EncoderSpec, whole: Encoder | None = None) -> tuple[int, ...] | None:
+    """Which layers of its model a recipe keeps, counted from 1; None for all of them."""
+    if not isinstance(spec.layers, int):
+        return spec.layers
+    whole = load(spec.model).encoder if whole is None else whole
+    return spread(int(whole.backbone.config.num_hidden_layers), spec.layers)
 
 
 def stage_encoder(stage: StageSpec, encoder: Encoder) -> Encoder:
@@ -95,7 +109,10 @@ def build_schedule(stage: StageSpec) -> Schedule:
 def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> TrainingModule:
     """Encoder, views, heads and objectives of one stage."""
     objectives = {
-        spec.kind: WeightedObjective(_objective(spec, stage, material, encoder), spec.weight)
+        # a part of the module has no dot in its name, and module:Class may have one
+        spec.kind.replace(".", "/"): WeightedObjective(
+            _objective(spec, stage, material, encoder), spec.weight
+        )
         for spec in stage.objectives
     }
     if stage.head is not None:

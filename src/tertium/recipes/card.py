@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -36,7 +37,12 @@ def write_card(
         amounts: how much data each stage ran on.
         chosen_on: what chose the checkpoint, stage by stage.
     """
-    front = {"library_name": "sentence-transformers", "tags": ["sentence-similarity", "tertium"]}
+    front: dict[str, Any] = {
+        "library_name": "sentence-transformers",
+        "tags": ["sentence-similarity", "tertium"],
+    }
+    if report is not None:
+        front["model-index"] = _model_index(folder.name, report)
     sources = sorted(
         {f"{s.name or s.file} ({s.split})" for stage in recipe.stages for s in stage.data.sources}
     )
@@ -72,6 +78,9 @@ def write_card(
         parts += ["## Figures", "", report.to_markdown().split("\n", 1)[1].strip(), ""]
         if recipe.published is not None:
             parts += [f"The paper reports {recipe.published:g} for its own model and data.", ""]
+        if recipe.published_transfer is not None:
+            figure = f"{recipe.published_transfer:g}"
+            parts += [f"On transfer tasks the paper reports an average of {figure}.", ""]
     parts += [
         "## Recipe",
         "",
@@ -96,6 +105,8 @@ def _use(recipe: Recipe) -> list[str]:
             "",
             "The encoder by itself is in the folder `encoder`.",
         ]
+    if recipe.stages[-1].head is not None:
+        return ['model.score([("one text", "another")])', "```"]
     return [
         'model.score([("one text", "another")])',
         "```",
@@ -103,3 +114,18 @@ def _use(recipe: Recipe) -> list[str]:
         "As an embedder it also loads with plain `SentenceTransformer(path)`"
         + (", after `import tertium`." if recipe.encoder.towers == 2 else "."),
     ]
+
+
+def _model_index(name: str, report: Report) -> list[dict[str, Any]]:
+    """The figures as the hub reads them from a card."""
+    results = [
+        {
+            "task": {"type": "sentence-similarity", "name": suite.suite},
+            "dataset": {"type": task.task.lower(), "name": task.task},
+            "metrics": [{"type": suite.headline, "value": round(task.values[suite.headline], 2)}],
+        }
+        for suite in report.suites
+        for task in suite.tasks
+        if task.values.get(suite.headline) is not None
+    ]
+    return [{"name": name, "results": results}]

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
@@ -21,6 +21,7 @@ from tertium.data.rows import (
     SentencePair,
     Triplet,
 )
+from tertium.data.shapes import Example, read_examples, recognise
 from tertium.data.tables import DataError, Problem, header_line
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Ensemble
@@ -37,6 +38,7 @@ __all__ = [
     "check_variety",
     "load_examples",
     "moved",
+    "own_pairs",
     "seen_in",
     "taught",
     "teacher_files",
@@ -45,6 +47,7 @@ __all__ = [
 T = TypeVar("T")
 _Labelled = GradedPair | LabelledPair | NliPair
 _Found = tuple[list[tuple[str, ...]], tuple[str, ...], list[int]]  # examples, terms, rows of each
+_Weighted = tuple[str, str, float, float]  # a graded pair, and its weight in the loss
 OWN_TERMS = "the user's own"  # terms of a file that is not a benchmark set
 _MOST_HELD_OUT = 512
 _LEAST_HELD_OUT = 8
@@ -52,6 +55,7 @@ _VECTORS = "teacher.npy"
 _UNITS = {
     "graded": "pairs",
     "texts": "sentences",
+    "positives": "pairs",
     "triplets": "triplets",
     "conditional": "triples",
 }
@@ -194,24 +198,27 @@ def seen_in(spec: DataSpec) -> tuple[TrainingData, ...]:
 def _graded(stage: StageSpec, scale: LabelSpec, folder: Path | None) -> StageData:
     """Pairs with their labels on the recipe's scale."""
     spec, labels = stage.data, scale.build()
-    pairs: list[tuple[str, str, float]] = []
+    pairs: list[_Weighted] = []
     licences: list[str] = []
     counts: list[int] = []
     for source in spec.sources:
         found, licence = _read(source, spec, labels, folder)
-        pairs += _taken(found, source)
+        pairs += [(*pair, source.weight) for pair in _taken(found, source)]
         licences.append(licence)
         counts.append(len(found))
     pairs = _limited(pairs, spec.limit)
     amount = Amount.count(spec, counts, kept=len(pairs))
-    held_out: tuple[tuple[str, str, float], ...] = ()
+    held_out: tuple[_Weighted, ...] = ()
     if _holds_out(stage):
         pairs, held_out = _hold_out_pairs(pairs)
-    values = [labels.rounded(value) if scale.round else value for _, _, value in pairs]
+    values = [labels.rounded(value) if scale.round else value for _, _, value, _ in pairs]
     check_variety(values)
-    examples = Examples([pair[:2] for pair in pairs], values)
+    weighted = any(source.weight != 1 for source in spec.sources)
+    weights = [weight for *_, weight in pairs] if weighted else None
+    examples = Examples([pair[:2] for pair in pairs], values, weights)
+    graded = tuple(pair[:3] for pair in held_out)
     return StageData(
-        examples, labels, seen_in(spec), tuple(licences), amount, held_out_pairs=held_out
+        examples, labels, seen_in(spec), tuple(licences), amount, held_out_pairs=graded
     )
 
 
@@ -255,7 +262,8 @@ def _benchmark(source: SourceSpec, spec: DataSpec, folder: Path | None) -> bench
 def _own(source: SourceSpec, path: Path) -> Iterable[str]:
     """The rows of a user's file; those of a translation belong to the rows of another."""
     if source.translation_of is None:
-        return iter_texts(path)
+        column = ",".join(source.mapped().text) or None
+        return iter_texts(path, column=column, strip_html=source.strip_html)
     pairs = read_translation(Path(source.translation_of), path)
     return [translation for _, translation in pairs]
 
@@ -294,20 +302,42 @@ def _triplets(spec: DataSpec, folder: Path | None) -> _Found:
     counts: list[int] = []
     for source in spec.sources:
         if source.name is None:
-            found: list[Row] = [*iter_rows(Path(str(source.file)), Triplet)]
+            texts = [example.texts for example in _examples(source, shape=spec.kind)]
             licence = OWN_TERMS
         else:
             data = _benchmark(source, spec, folder)
-            found, licence = list(data.rows), data.licence
-        if not all(isinstance(row, Triplet) for row in found):
-            raise TertiumError(f"{source.name} holds {type(found[0]).__name__} rows, not triplets.")
-        texts: list[tuple[str, ...]] = [
-            (r.anchor, r.positive, r.hard_negative) for r in found if isinstance(r, Triplet)
-        ]
+            texts, licence = _grouped(data.rows, spec, str(source.name)), data.licence
         rows += _taken(texts, source)
         licences.append(licence)
         counts.append(len(texts))
     return rows, tuple(licences), counts
+
+
+def _grouped(rows: Sequence[Row], spec: DataSpec, name: str) -> list[tuple[str, ...]]:
+    """Anchor, positive and, unless only positive pairs are asked for, hard negative."""
+    if not all(isinstance(row, Triplet) for row in rows):
+        raise TertiumError(f"{name} holds {type(rows[0]).__name__} rows, not triplets.")
+    texts = [(r.anchor, r.positive, r.hard_negative) for r in rows if isinstance(r, Triplet)]
+    if spec.kind == "triplets":
+        return [*texts]
+    return [*dict.fromkeys(group[:2] for group in texts)]
+
+
+def _examples(
+    source: SourceSpec, *, shape: str | None = None, labels: OrderedLabels | None = None
+) -> list[Example]:
+    """The rows of a user's file, by what it says of itself and what the recipe says of it."""
+    names = None if labels is None else labels.names
+    return read_examples(
+        recognise(
+            Path(str(source.file)),
+            columns=source.mapped(),
+            shape=shape,
+            labels=names,
+            scale=None if labels is None or names is not None else (labels.low, labels.high),
+            split=source.part,
+        )
+    )
 
 
 def _holds_out(stage: StageSpec) -> bool:
@@ -326,14 +356,14 @@ def _hold_out(
 
 
 def _hold_out_pairs(
-    pairs: list[tuple[str, str, float]],
-) -> tuple[list[tuple[str, str, float]], tuple[tuple[str, str, float], ...]]:
+    pairs: list[_Weighted],
+) -> tuple[list[_Weighted], tuple[_Weighted, ...]]:
     """As ``_hold_out``, of graded pairs; all rows of a pair stay on one side."""
-    keys = [pair_key(first, second) for first, second, _ in pairs]
+    keys = [pair_key(first, second) for first, second, *_ in pairs]
     different = _shuffled(list(dict.fromkeys(keys)))
     chosen = frozenset(different[: min(len(different) // 10, _MOST_HELD_OUT)])
     held_out = tuple(pair for pair, key in zip(pairs, keys, strict=True) if key in chosen)
-    if len(chosen) < _LEAST_HELD_OUT or len({grade for *_, grade in held_out}) < 2:
+    if len(chosen) < _LEAST_HELD_OUT or len({grade for *_, grade, _ in held_out}) < 2:
         return pairs, ()
     return [pair for pair, key in zip(pairs, keys, strict=True) if key not in chosen], held_out
 
@@ -370,12 +400,7 @@ def _read(
     source: SourceSpec, spec: DataSpec, labels: OrderedLabels, folder: Path | None
 ) -> tuple[list[tuple[str, str, float]], str]:
     if source.name is None:
-        path = Path(str(source.file))
-        own: type[GradedPair] | type[LabelledPair]
-        own = GradedPair if labels.names is None else LabelledPair
-        rows: list[_Labelled] = [*iter_rows(path, own)]
-        _check_labels(path, rows, labels)
-        return [(r.sentence1, r.sentence2, _value(r, labels, None)) for r in rows], OWN_TERMS
+        return own_pairs(source, labels), OWN_TERMS
     data = _benchmark(source, spec, folder)
     row_type: type[_Labelled] = GradedPair if labels.names is None else NliPair
     if not isinstance(data.rows[0], row_type):
@@ -386,6 +411,19 @@ def _read(
     return [(r.sentence1, r.sentence2, _value(r, labels, source.name)) for r in data.rows], (
         data.licence
     )
+
+
+def own_pairs(source: SourceSpec, labels: OrderedLabels) -> list[tuple[str, str, float]]:
+    """Pairs of a user's file with their labels, which are on the recipe's scale already."""
+    if source.columns is not None or source.part is not None or source.strip_html:
+        found = _examples(source, labels=labels)
+        return [(e.texts[0], e.texts[1], cast(float, e.label)) for e in found]
+    path = Path(str(source.file))
+    own: type[GradedPair] | type[LabelledPair]
+    own = GradedPair if labels.names is None else LabelledPair
+    rows: list[_Labelled] = [*iter_rows(path, own)]
+    _check_labels(path, rows, labels)
+    return [(r.sentence1, r.sentence2, _value(r, labels, None)) for r in rows]
 
 
 def _value(row: _Labelled, labels: OrderedLabels, dataset: str | None) -> float:

@@ -15,7 +15,7 @@ from tertium.errors import TertiumError
 from tertium.evaluation.report import markdown_table
 from tertium.files import atomic_path
 from tertium.recipes.data import load_examples
-from tertium.recipes.files import RUN, read_recipe
+from tertium.recipes.files import RUN, RecipeError, parse_settings, read_recipe
 from tertium.recipes.sweep import Sweep, Variant, run_all
 
 __all__ = ["LowShotTable", "run_low_shot"]
@@ -72,6 +72,7 @@ def run_low_shot(
     sizes: Sequence[int],
     seeds: int,
     steps: int,
+    settings: Sequence[str] = (),
     data: Path | None = None,
     jobs: int = 1,
     say: Callable[[str], None] = lambda text: None,
@@ -87,6 +88,8 @@ def run_low_shot(
         sizes: numbers of sentences.
         seeds: how many seeds.
         steps: optimiser steps, equal for all.
+        settings: changes as ``a.b=value``, of all runs, or after ``RECIPE:``, ``@SIZE:`` or
+            ``RECIPE@SIZE:`` of some, such as a weight that depends on the size.
         data: benchmark folder.
         jobs: runs at a time.
         say: hears what happens.
@@ -95,7 +98,11 @@ def run_low_shot(
     sweep = Sweep(
         summary="low-shot",
         recipe=recipes[0],
-        runs=tuple(_variant(recipe, size, steps) for recipe in recipes for size in sizes),
+        runs=tuple(
+            _variant(recipe, size, steps, _own_settings(settings, recipe, size, recipes, sizes))
+            for recipe in recipes
+            for size in sizes
+        ),
         seeds=tuple(range(1, seeds + 1)),
     )
     _check_steps(sweep, output, steps)
@@ -176,8 +183,29 @@ def _name(recipe: str, size: int) -> str:
     return re.sub(r"[^\w.+-]+", "_", f"{Path(recipe).name}-{size}")
 
 
-def _variant(recipe: str, size: int, steps: int) -> Variant:
+_SCOPED = re.compile(r"(?P<recipe>[^=@]*?)(?:@(?P<size>[\d_]+))?:(?P<setting>[\w.-]+=.*)", re.S)
+
+
+def _own_settings(
+    given: Sequence[str], recipe: str, size: int, recipes: Sequence[str], sizes: Sequence[int]
+) -> dict[str, Any]:
+    """Those of the settings that concern one run, general ones first."""
+    chosen: list[tuple[int, str]] = []
+    for text in given:
+        scoped = _SCOPED.fullmatch(text)
+        whose, at, setting = (None, None, text) if scoped is None else scoped.groups()
+        if whose and whose not in recipes:
+            raise RecipeError(f"--set {text}: {whose} is not one of the recipes.")
+        if at and int(at) not in sizes:
+            raise RecipeError(f"--set {text}: {at} is not one of the sizes.")
+        if whose in (None, "", recipe) and at in (None, str(size)):
+            chosen.append((bool(whose) + bool(at), setting))
+    return parse_settings([setting for _, setting in sorted(chosen, key=lambda pair: pair[0])])
+
+
+def _variant(recipe: str, size: int, steps: int, own: dict[str, Any]) -> Variant:
     settings = {
+        **own,
         "stages.0.data.limit": size,
         "stages.0.data.subset": "by-seed",
         "stages.0.train.max_steps": steps,

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -19,11 +20,13 @@ from pydantic import (
 from torch import nn
 
 from tertium.data.benchmarks import DATASETS
+from tertium.data.columns import Columns
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, unknown_name
 from tertium.heads import CONDITIONAL_HEADS, HEADS, ConditionalHead, ModelShape, PairHead
-from tertium.objectives import OBJECTIVES, Objective
+from tertium.objectives import OBJECTIVES, Objective, own_objective
 from tertium.objectives.base import StagePart
+from tertium.recipes.suites import check_suites
 from tertium.types import DataKind, Pooling
 from tertium.views import VIEWS, View, Vocabulary
 
@@ -31,6 +34,7 @@ __all__ = [
     "ConditionalHeadSpec",
     "DataSpec",
     "EncoderSpec",
+    "EvaluateSpec",
     "FoldSpec",
     "LabelSpec",
     "MomentumSpec",
@@ -67,6 +71,7 @@ Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 _LEARNS_FROM: dict[DataKind, str] = {
     "graded": "graded pairs",
     "texts": "texts",
+    "positives": "positive pairs",
     "triplets": "triplets",
     "conditional": "conditional data",
 }
@@ -105,6 +110,8 @@ class EncoderSpec(_Spec):
     freeze: Literal["nothing", "embeddings"] = "nothing"
     freeze_layers: int = Field(0, ge=0)  # how many of the lowest layers do not learn
     adapter_rank: int | None = Field(None, ge=1)
+    adapter_factor: Number = Field(1.0, gt=0)  # how much of what training changed is kept
+    trust_remote_code: bool = False  # run code that comes with the model
 
     @model_validator(mode="after")
     def _adapters_leave_embeddings(self) -> Self:
@@ -112,8 +119,8 @@ class EncoderSpec(_Spec):
             raise ValueError("adapter_rank needs freeze: embeddings")
         if self.freeze_layers and self.freeze != "embeddings":
             raise ValueError("freeze_layers needs freeze: embeddings")
-        if self.adapter_rank is not None and self.layers is not None:
-            raise ValueError("an adapter belongs to a model with all its layers: leave one out")
+        if self.adapter_rank is None and self.adapter_factor != 1:
+            raise ValueError("adapter_factor needs adapter_rank")
         if self.second is not None and self.towers == 1:
             raise ValueError("second names the model of tower II: say towers: 2")
         if self.towers == 2 and (self.adapter_rank is not None or self.normalize):
@@ -130,13 +137,20 @@ class SourceSpec(_Spec):
     text: Literal["senteval", "raw"] = "raw"
     limit: int | None = Field(None, ge=1)
     translation_of: str | None = None  # a file whose rows the rows of this one translate
+    columns: dict[str, tuple[str, ...]] | None = None  # of a file: what holds what, by its names
+    strip_html: bool = False  # of a file: its texts are HTML
+    part: str | None = None  # of a file: only rows whose column split says this
+    weight: Number = Field(1.0, gt=0)  # of each graded pair in the loss
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.name is None) == (self.file is None):
             raise ValueError("give either name (a benchmark set) or file")
-        if self.translation_of is not None and self.file is None:
-            raise ValueError("translation_of is for a file")
+        if self.file is None:
+            own = {"translation_of", "columns", "strip_html", "part"} & self.model_fields_set
+            if own:
+                raise ValueError(f"{', '.join(sorted(own))} is for a file")
+        self.mapped()
         if self.name is not None:
             if self.name not in DATASETS:
                 raise ValueError(str(unknown_name("data set", self.name, DATASETS)))
@@ -144,6 +158,14 @@ class SourceSpec(_Spec):
             if self.split not in splits:
                 raise ValueError(str(unknown_name(f"split of {self.name}", self.split, splits)))
         return self
+
+    def mapped(self) -> Columns:
+        """The columns of a file."""
+        known = [field.name for field in fields(Columns)[:-1]]
+        for name in self.columns or {}:
+            if name not in known:
+                raise ValueError(str(unknown_name("field of columns", name, known)))
+        return Columns(**(self.columns or {}), strip_html=self.strip_html)
 
 
 class LabelSpec(_Spec):
@@ -186,7 +208,7 @@ class FoldSpec(_Spec):
 
 
 class DataSpec(_Spec):
-    """What to train on: graded pairs, single texts, triplets, or pairs under a condition."""
+    """What to train on: graded pairs, single texts, positive pairs, triplets, or triples."""
 
     kind: DataKind = "graded"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
@@ -205,9 +227,11 @@ class DataSpec(_Spec):
                 f"{self.kind} pairs need labels" if labelled else f"{self.kind} have no labels"
             )
         if labelled and self.subset == "by-seed":
-            raise ValueError("subset: by-seed is for texts and triplets")
-        if self.folds is not None and self.kind != "conditional":
-            raise ValueError("folds are for conditional data")
+            raise ValueError("subset: by-seed is for texts, positives and triplets")
+        if self.folds is not None and not labelled:
+            raise ValueError("folds are for graded pairs and conditional data")
+        if self.kind != "graded" and any(source.weight != 1 for source in self.sources):
+            raise ValueError("weight is for sources of graded pairs")
         if self.reword and self.kind != "conditional":
             raise ValueError("reword is for conditional data")
         if self.kind == "conditional" and self.labels is not None and self.labels.names:
@@ -235,15 +259,21 @@ class PartSpec(BaseModel, Generic[T]):
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
-        if self.kind not in self.registry:
-            raise ValueError(str(unknown_name(self.what, self.kind, self.registry)))
+        self.find(self.kind)
         self.example()
         return self
+
+    @classmethod
+    def find(cls, kind: str) -> Callable[..., Any]:
+        """The class that goes by this name."""
+        if kind not in cls.registry:
+            raise ValueError(str(unknown_name(cls.what, kind, cls.registry)))
+        return cls.registry[kind]
 
     @property
     def makes(self) -> Callable[..., T]:
         """The class behind the kind."""
-        return self.registry[self.kind]
+        return self.find(self.kind)
 
     def takes(self, name: str) -> bool:
         """Whether the constructor has an argument of that name."""
@@ -347,12 +377,12 @@ class ObjectiveSpec(PartSpec[Objective]):
     def _head_settings_beside(cls, value: Any) -> Any:
         """Move what only the head can take into the head."""
         kind = value.get("kind") if isinstance(value, dict) else None
-        if not isinstance(kind, str) or kind not in OBJECTIVES:
+        if not isinstance(kind, str) or (kind not in OBJECTIVES and ":" not in kind):
             return value
-        head = value.get("head") or {}
-        if OBJECTIVES[kind].needs_head != "pair" or not isinstance(head, str | dict):
+        head, objective = value.get("head") or {}, cls.find(kind)
+        if objective.needs_head != "pair" or not isinstance(head, str | dict):
             return value
-        own = {*cls.model_fields, *_settings_model(OBJECTIVES[kind]).model_fields}
+        own = {*cls.model_fields, *_settings_model(objective).model_fields}
         beside = {name: item for name, item in value.items() if name not in own}
         if not beside:
             return value
@@ -376,10 +406,20 @@ class ObjectiveSpec(PartSpec[Objective]):
             )
         return self
 
+    @classmethod
+    def find(cls, kind: str) -> type[Objective]:
+        """The class of that name; ``module:Class`` is one of the user's own."""
+        if ":" not in kind:
+            return super().find(kind)  # type: ignore[return-value]
+        try:
+            return own_objective(kind)
+        except TertiumError as error:
+            raise ValueError(str(error)) from error
+
     @property
     def declares(self) -> type[Objective]:
         """The class, for what it says of its needs."""
-        return OBJECTIVES[self.kind]
+        return self.find(self.kind)
 
     def _stated(self) -> dict[str, Any]:
         stated = super()._stated()
@@ -409,6 +449,7 @@ class TrainSpec(_Spec):
     bucket: bool | None = None  # by default where a batch's examples do not meet each other
     checkpoint_every: int = Field(500, ge=1)
     precision: Literal["float32", "bf16", "fp16"] = "float32"
+    on_collapse: Literal["stop", "continue"] = "stop"
     report_to: tuple[Tracker, ...] = ()
 
 
@@ -465,9 +506,18 @@ class StageSpec(_Spec):
     projection: Literal["none", "mlp", "linear", "dense"] = "none"
     momentum: MomentumSpec | None = None
     head: ConditionalHeadSpec | None = None  # for conditional data
+    keep_head: bool = False  # start from the head that the stage before has trained
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1)
     train: TrainSpec = TrainSpec()
     select: SelectSpec | None = None
+
+    @property
+    def pair_head(self) -> PairHeadSpec | None:
+        """The head that it trains on graded pairs, if it trains one for grades."""
+        for objective in self.objectives:
+            if objective.declares.needs_head == "pair" and not objective.declares.classifies:
+                return objective.head or PairHeadSpec()
+        return None
 
     @property
     def joint(self) -> bool:
@@ -487,27 +537,38 @@ class StageSpec(_Spec):
 
     def _data_fit(self) -> None:
         """What the kind of data says about the other parts."""
-        conditional = self.data.kind == "conditional"
+        kind = self.data.kind
         task = None if self.select is None else self.select.task
-        if conditional:
-            if self.head is None:
-                known = ", ".join(CONDITIONAL_HEADS)
-                raise ValueError(f"conditional data need a head, one of: {known}")
+        if kind == "conditional" and self.head is None:
+            known = ", ".join(CONDITIONAL_HEADS)
+            raise ValueError(f"conditional data need a head, one of: {known}")
+        if self.head is not None:
+            if kind not in ("conditional", "graded"):
+                raise ValueError(
+                    "head is for conditional data, or for graded pairs that it reads together; "
+                    "objectives have heads of their own"
+                )
+            if kind == "graded" and len(self.head.example().layout.sequences) != 1:
+                raise ValueError("a head on graded pairs reads both texts together: take cross")
             if self.views or self.projection != "none" or self.momentum is not None:
-                raise ValueError("conditional data go without views, projection and momentum")
-            if task == "STS-B":
+                raise ValueError(f"a head on {kind} data goes without views, projection, momentum")
+            if kind == "conditional" and task == "STS-B":
                 raise ValueError("select held-out or C-STS for conditional data")
+            if kind == "graded" and task == "C-STS":
+                raise ValueError("select C-STS is for conditional data")
             if task == "held-out" and self.data.folds is None:
                 raise ValueError("select held-out needs data.folds")
             return
-        if self.head is not None:
-            raise ValueError("head is for conditional data; objectives have heads of their own")
+        if self.data.folds is not None:
+            raise ValueError("folds are for a stage with a head of its own")
         if task == "C-STS":
             raise ValueError("select C-STS is for conditional data")
         if self.views and self.data.kind != "texts":
             raise ValueError(f"views are made of single texts, and the data are {self.data.kind}")
-        if task == "held-out" and self.data.kind == "triplets":
-            raise ValueError("select held-out holds out texts or graded pairs, not triplets")
+        if task == "held-out" and self.data.kind in ("positives", "triplets"):
+            raise ValueError(
+                f"select held-out holds out texts or graded pairs, not {self.data.kind}"
+            )
 
     def _objectives_fit_data(self) -> None:
         labels = None if self.data.labels is None else self.data.labels.build()
@@ -588,14 +649,36 @@ class StageSpec(_Spec):
                 raise ValueError(f"{spec.kind} needs a batch_size that {stride} divides")
 
 
+class EvaluateSpec(_Spec):
+    """What the finished model is measured on; a plain list names the suites."""
+
+    suites: tuple[str, ...] = Field(min_length=1)
+    precision: Literal["float32", "bf16"] = "float32"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_list(cls, value: Any) -> Any:
+        return {"suites": value} if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _are_known(self) -> Self:
+        try:
+            check_suites(self.suites)
+        except TertiumError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+
 class Recipe(_Spec):
     """How a model is trained: an encoder, and stages that each start from the one before."""
 
     summary: str
     source: str = ""  # paper, section and figure that the recipe follows
     published: Number | None = None  # the paper's own figure, STS average or C-STS, for the card
+    published_transfer: Number | None = None  # its average of the transfer tasks
     encoder: EncoderSpec = EncoderSpec()
     stages: tuple[StageSpec, ...] = Field(min_length=1)
+    evaluate: EvaluateSpec | None = None  # by default sts, or csts after conditional data
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -609,9 +692,21 @@ class Recipe(_Spec):
                 raise ValueError(f"stage {stage.name} needs encoder.pooling: cls")
             if self.encoder.towers == 2 and stage.data.kind == "graded":
                 raise ValueError(f"stage {stage.name}: twins do not learn from graded pairs here")
-        last = self.stages[-1].data.kind
-        if self.encoder.adapter_rank is not None and last not in ("graded", "conditional"):
-            raise ValueError("adapter_rank needs a last stage on graded or conditional pairs")
+        short = self.encoder.adapter_rank is not None and self.encoder.layers is not None
+        if short and self.stages[-1].data.kind in ("graded", "conditional"):
+            raise ValueError(
+                "the adapter of a model that grades belongs to one with all its layers: leave "
+                "encoder.layers or encoder.adapter_rank out"
+            )
+        for before, stage in zip((None, *self.stages), self.stages, strict=False):
+            if not stage.keep_head:
+                continue
+            own, kept = stage.pair_head, None if before is None else before.pair_head
+            if own is None or kept is None or own.settings() != kept.settings():
+                raise ValueError(
+                    f"stage {stage.name}: keep_head needs the same head in the stage before, and "
+                    "grades in both"
+                )
         if any(stage.data.kind == "conditional" for stage in self.stages[:-1]):
             raise ValueError("a stage on conditional data is the last one")
         return self

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from tertium.data import benchmarks
@@ -74,9 +75,12 @@ def build_selection(
 
 
 def triple_selection(
-    material: TripleData, module: ConditionalModule
+    material: TripleData, module: ConditionalModule, *, precision: str = "float32"
 ) -> Callable[[], Measurement] | None:
-    """Spearman on the triples that were kept for choosing; None where there are none."""
+    """Spearman on the triples that were kept for choosing; None where there are none.
+
+    With the precision ``bf16`` they are scored in it, as they are learned from.
+    """
     if not material.choosing or material.labels is None:
         return None
     labels = material.labels
@@ -85,7 +89,9 @@ def triple_selection(
 
     def select() -> Measurement:
         scorer = ConditionalScorer(module.encoder, module.trained_head, labels)
-        found = scorer.score(triples, within_scale=False, progress=False)
+        device = module.encoder.device.type
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
+            found = scorer.score_items(triples, truncation=TokenizationStats())
         return Measurement(score=100 * spearman(gold, found))
 
     return select

@@ -6,17 +6,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from pydantic import BaseModel, ConfigDict
 
 from tertium.data import benchmarks
-from tertium.errors import unknown_name
+from tertium.errors import require, unknown_name
 from tertium.models.base import Model
-from tertium.recipes.files import CONFIGS, read_yaml
 
 if TYPE_CHECKING:
     from tertium.evaluation import Report
 
-__all__ = ["Suite", "check_suites", "evaluate", "suites"]
+__all__ = ["Suite", "check_suites", "evaluate", "mteb_suites", "suites"]
+
+_MTEB = "mteb:"
 
 
 class Suite(BaseModel):
@@ -27,13 +29,21 @@ class Suite(BaseModel):
     suite: str
     summary: str
     tasks: tuple[str, ...]
+    metric: str | None = None  # of MTEB's (default: each task's main score)
 
 
 @cache
 def suites() -> dict[str, Suite]:
     """All suites by name, from ``configs/suites.yaml``."""
-    found = read_yaml(CONFIGS / "suites.yaml")
+    found = _shipped("suites.yaml")
     return {name: Suite(suite=name, **values) for name, values in found.items()}
+
+
+@cache
+def mteb_suites() -> dict[str, Suite]:
+    """Lists of MTEB tasks by name, from ``configs/mteb.yaml``."""
+    found = _shipped("mteb.yaml")
+    return {name: Suite(suite=_MTEB + name, **values) for name, values in found.items()}
 
 
 def evaluate(
@@ -48,7 +58,8 @@ def evaluate(
 
     Args:
         model: a model, or anything :func:`tertium.load` takes.
-        suite: ``sts``, ``transfer``, ``geometry``, ``csts``, or several of them.
+        suite: ``sts``, ``transfer``, ``geometry``, ``csts``, or several of them; ``mteb:NAME`` is a
+            list of MTEB tasks (:func:`mteb_suites`) or a single one.
         data: benchmark folder (default: ``TERTIUM_DATA``, else the hub).
         baseline: a second model, tested against with a paired bootstrap.
         options: see :func:`tertium.evaluation.run` (text, resamples, seed, exclude, progress).
@@ -59,18 +70,28 @@ def evaluate(
     check_suites(wanted)
     return run(
         _loaded(model),
-        {name: suites()[name].tasks for name in wanted},
+        {name: suites()[name].tasks for name in wanted if not name.startswith(_MTEB)},
+        mteb=[_mteb_suite(name) for name in wanted if name.startswith(_MTEB)],
         folder=benchmarks.find_folder(None if data is None else Path(data)),
         baseline=None if baseline is None else _loaded(baseline),
         **options,
     )
 
 
+def _mteb_suite(name: str) -> tuple[str, tuple[str, ...], str | None]:
+    """Name, tasks and metric of a list, or of a single task."""
+    listed = name.removeprefix(_MTEB)
+    found = mteb_suites().get(listed) or Suite(suite=name, summary="", tasks=(listed,))
+    return name, found.tasks, found.metric
+
+
 def check_suites(names: Iterable[str]) -> None:
     """Raise unless every name is that of a suite."""
     for name in names:
-        if name not in suites():
-            raise unknown_name("suite", name, suites())
+        if name.startswith(_MTEB):
+            require("mteb", purpose=f"The suite {name}")
+        elif name not in suites():
+            raise unknown_name("suite", name, [*suites(), *(_MTEB + n for n in mteb_suites())])
 
 
 def _loaded(
@@ -79,3 +100,7 @@ def _loaded(
     from tertium.models import load
 
     return load(model) if isinstance(model, str | os.PathLike) else model
+
+
+def _shipped(name: str) -> Any:
+    return yaml.safe_load(Path(__file__).with_name("configs").joinpath(name).read_bytes())

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from tertium.errors import TertiumError, unknown_name
-from tertium.evaluation.report import markdown_table
+from tertium.evaluation.report import latex_table, markdown_table
 from tertium.files import atomic_path
 from tertium.progress import bar
 from tertium.recipes.files import (
@@ -46,6 +46,11 @@ __all__ = [
 _FOLDER = CONFIGS / "sweeps"
 # Titles of a table and the figures below them.
 _STS = {"STS average": "average", "leak-free": "leak_free"}
+_MORE = {  # where the recipes' ``evaluate`` asks for them
+    "transfer average": "transfer",
+    "alignment": "alignment",
+    "uniformity": "uniformity",
+}
 _CONDITIONAL = {"held-out fold": "held_out", "C-STS validation": "average"}
 _WEIGHTS = ("model.safetensors", "encoder/model.safetensors", "run/*/model.safetensors")
 
@@ -129,7 +134,9 @@ class SweepTable:
         conditional = any(
             "held_out" in run for runs in self.scores.values() for run in runs.values()
         )
-        titles = _CONDITIONAL if conditional else _STS
+        measured = {name for runs in self.scores.values() for run in runs.values() for name in run}
+        more = {title: name for title, name in _MORE.items() if name in measured}
+        titles = _CONDITIONAL if conditional else {**_STS, **more}
         names = tuple(titles.values())
         header = [
             "variant",
@@ -156,6 +163,11 @@ class SweepTable:
             "runs": self.scores,
             "data": self.data,
         }
+
+    def to_latex(self) -> str:
+        """The table for a paper."""
+        header, *rows = self.rows()
+        return latex_table(header, rows, caption=self.summary)
 
     def __str__(self) -> str:
         header, *rows = self.rows()
@@ -233,6 +245,8 @@ def run_sweep(
     )
     with atomic_path(output / "table.md") as temporary:
         temporary.write_text(str(table) + "\n", encoding="utf-8")
+    with atomic_path(output / "table.tex") as temporary:
+        temporary.write_text(table.to_latex() + "\n", encoding="utf-8")
     return table
 
 
@@ -368,11 +382,23 @@ def _figures(folder: Path) -> dict[str, float | None]:
     results = json.loads((folder / "report.json").read_text())["results"]
     if "csts" in results:
         return _conditional_figures(folder, results["csts"])
-    sts = results["sts"]
-    clean = sts.get("leak_free", {}).get("spearman")
-    seconds = float((folder / "run" / "seconds.txt").read_text())
-    tasks = {task: values["spearman"] for task, values in sts["tasks"].items()}
-    return {"average": sts["average"], "leak_free": clean, "seconds": seconds, **tasks}
+    figures: dict[str, float | None] = {"average": None, "leak_free": None}
+    sts = results.get("sts", results.get("sts-short"))
+    if sts is not None:
+        figures = {
+            "average": sts["average"],
+            "leak_free": sts.get("leak_free", {}).get("spearman"),
+            **{task: values["spearman"] for task, values in sts["tasks"].items()},
+        }
+    if "transfer" in results:
+        transfer = results["transfer"]
+        figures["transfer"] = transfer["average"]
+        figures |= {task: values["accuracy"] for task, values in transfer["tasks"].items()}
+    if "geometry" in results:
+        shape = results["geometry"]
+        figures |= {name: shape[name] for name in ("alignment", "uniformity")}
+    figures["seconds"] = float((folder / "run" / "seconds.txt").read_text())
+    return figures
 
 
 def _partial_data(folder: Path) -> str:

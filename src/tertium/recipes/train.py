@@ -22,7 +22,7 @@ from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
 from tertium.files import atomic_path, report_full_disk
 from tertium.heads import ConditionalHead, PairHead
-from tertium.models import ConditionalScorer, Encoder, PairScorer, load
+from tertium.models import ConditionalScorer, CrossScorer, Encoder, PairScorer, load
 from tertium.models.adapters import apply_adapter, extract_adapter
 from tertium.models.bfloat16 import check_bfloat16
 from tertium.models.names import is_shared_name
@@ -31,6 +31,7 @@ from tertium.recipes.build import (
     build_module,
     build_schedule,
     check_widths,
+    chosen_layers,
     stage_encoder,
 )
 from tertium.recipes.card import write_card
@@ -68,7 +69,7 @@ class Trained:
 
     Attributes:
         folder: the model, loadable with :func:`tertium.load`.
-        report: its STS evaluation, or None without benchmark data.
+        report: its evaluation, or None without benchmark data.
         seconds: wall time of training.
         log: every stage's log entries.
         data: how much data each stage ran on.
@@ -107,7 +108,8 @@ def train(
         seed: replaces the seed of every stage.
         resume: continue an interrupted run; ends in the same weights as a run without one.
         command: named in the card.
-        evaluate_after: measure STS at the end, where benchmark data are found.
+        evaluate_after: measure what the recipe's ``evaluate`` names, STS by default, where
+            benchmark data are found.
         strict_data: less data than the recipe was published with, or than a limit asks for, is an
             error instead of a warning.
         progress: False for no progress on standard error.
@@ -151,12 +153,15 @@ def _train(
     run = output / _RUN
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
-    suite = None if evaluated_as is None else _suite(plan[-1], folder)
+    suites = () if evaluated_as is None else _suites(checked, plan[-1], folder)
     prepared = [_load(stage, folder) for stage in plan]
     amounts = {stage.name: material.amount for stage, material in zip(plan, prepared, strict=True)}
     _check_amounts(name, amounts, strict=strict_data)
     encoder = build_encoder(checked.encoder)
-    if encoder.device.type == "cpu" and any(stage.train.precision == "bf16" for stage in plan):
+    precisions = {stage.train.precision for stage in plan}
+    if checked.evaluate is not None and suites:
+        precisions.add(checked.evaluate.precision)
+    if encoder.device.type == "cpu" and "bf16" in precisions:
         check_bfloat16(remedy="train with precision float32")  # before torch computes anything
     stages = [
         _prepare(stage, material, encoder, run / f"{number}-{stage.name}", data=folder)
@@ -171,7 +176,7 @@ def _train(
     log: dict[str, list[dict[str, float]]] = {}
     try:
         for stage in stages:
-            head, log[stage.name] = _run_stage(stage, resume=resume, progress=progress)
+            head, log[stage.name] = _run_stage(stage, head, resume=resume, progress=progress)
     except BaseException:  # the time counts, whatever ended it
         _spent(run, time.perf_counter() - start)
         raise
@@ -182,8 +187,14 @@ def _train(
     _save(checked, encoder, head, prepared[-1].labels, output)
     seconds = _spent(run, time.perf_counter() - start)
     report = None
-    if suite is not None:
-        report = evaluate(load(output), suite, data=folder, command=evaluated_as)
+    if suites:
+        report = evaluate(
+            load(output),
+            suites,
+            data=folder,
+            command=evaluated_as,
+            precision="float32" if checked.evaluate is None else checked.evaluate.precision,
+        )
     write_card(
         output,
         checked,
@@ -279,13 +290,15 @@ def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> 
         )
 
 
-def _suite(stage: StageSpec, folder: Path | None) -> str | None:
+def _suites(recipe: Recipe, last: StageSpec, folder: Path | None) -> tuple[str, ...]:
     """What the result is evaluated on, if the data are there."""
-    if folder is None:
-        return None
-    if stage.data.kind != "conditional":
-        return "sts"
-    return None if csts.find_file(folder, "validation") is None else "csts"
+    if folder is None or any(source.name == "contradictions" for source in last.data.sources):
+        return ()  # a judge of contradictions is measured inside what it judges for
+    if recipe.evaluate is not None:
+        return recipe.evaluate.suites
+    if last.data.kind != "conditional":
+        return ("sts",)
+    return () if csts.find_file(folder, "validation") is None else ("csts",)
 
 
 def _check_run(output: Path, recipe: Recipe, *, resume: bool) -> None:
@@ -317,13 +330,22 @@ def _record_data(run: Path, stages: Sequence[_Stage]) -> None:
 
 
 def _run_stage(
-    stage: _Stage, *, resume: bool, progress: bool | None
+    stage: _Stage,
+    before: PairHead | ConditionalHead | None,
+    *,
+    resume: bool,
+    progress: bool | None,
 ) -> tuple[PairHead | ConditionalHead | None, list[dict[str, float]]]:
-    """Train one stage in place, or take up its result if it was finished before."""
+    """Train one stage in place, or take up its result if it was finished before.
+
+    ``before`` is the head of the stage before.
+    """
     material, select = stage.material, stage.select
     module = build_module(stage.spec, material, stage.encoder)
     if isinstance(material, TripleData) and isinstance(module, ConditionalModule):
-        select = triple_selection(material, module)
+        select = triple_selection(material, module, precision=stage.spec.train.precision)
+    if stage.spec.keep_head and before is not None and module.trained_head is not None:
+        module.trained_head.load_state_dict(before.state_dict())
     done, weights = stage.folder / _DONE, stage.folder / "model.safetensors"
     if resume and done.exists():
         module.load_state_dict(load_file(weights))
@@ -366,14 +388,13 @@ def _save(
     output: Path,
 ) -> None:
     """A scorer where the last stage learned to grade, else an encoder."""
-    if head is None or labels is None:
-        encoder.save(output)
-        return
-    model = (
-        ConditionalScorer(encoder, head, labels)
-        if isinstance(head, ConditionalHead)
-        else PairScorer(encoder, head, labels)
-    )
+    model: Encoder | ConditionalScorer | CrossScorer | PairScorer = encoder
+    if isinstance(head, ConditionalHead) and labels is not None:
+        model = ConditionalScorer(encoder, head, labels)
+        if recipe.stages[-1].data.kind == "graded":
+            model = CrossScorer(model)
+    elif isinstance(head, PairHead) and labels is not None:
+        model = PairScorer(encoder, head, labels)
     if recipe.encoder.adapter_rank is not None and not is_shared_name(recipe.encoder.model):
         warnings.warn(
             f"No adapter is saved: it would name {recipe.encoder.model}, a folder that only this "
@@ -387,7 +408,10 @@ def _save(
             with torch.no_grad():  # an adapter keeps half precision
                 for parameter in head.parameters():
                     parameter.copy_(parameter.half())
-        model.save_adapter(output / "adapter", adapter, base=recipe.encoder.model)
+        details: dict[str, Any] = {"base": recipe.encoder.model}
+        if isinstance(model, Encoder):
+            details["layers"] = chosen_layers(recipe.encoder)
+        model.save_adapter(output / "adapter", adapter, **details)
     model.save(output)
 
 
@@ -395,7 +419,8 @@ def _project(recipe: Recipe, encoder: Encoder) -> dict[str, Tensor]:
     """Reduce what training changed to an adapter, and keep exactly what the adapter says."""
     base = build_encoder(recipe.encoder).backbone
     tuned = encoder.backbone.state_dict()
-    adapter = extract_adapter(base, tuned, rank=recipe.encoder.adapter_rank or 0)
+    spec = recipe.encoder
+    adapter = extract_adapter(base, tuned, rank=spec.adapter_rank or 0, factor=spec.adapter_factor)
     apply_adapter(base, adapter)
     encoder.backbone.load_state_dict(base.state_dict())
     return adapter

@@ -10,10 +10,18 @@ from tertium.data import benchmarks
 from tertium.data.labels import OrderedLabels
 from tertium.data.overlap import PairKey, pair_key
 from tertium.data.readers import iter_rows
-from tertium.data.rows import ConditionalPair, GradedTriple
+from tertium.data.rows import ConditionalPair, GradedPair, GradedTriple
 from tertium.errors import TertiumError
 from tertium.models.base import TripleScorer
-from tertium.recipes.data import OWN_TERMS, Amount, StageData, check_variety, moved, seen_in
+from tertium.recipes.data import (
+    OWN_TERMS,
+    Amount,
+    StageData,
+    check_variety,
+    moved,
+    own_pairs,
+    seen_in,
+)
 from tertium.recipes.schema import FoldSpec, SelectSpec, SourceSpec, StageSpec
 from tertium.recipes.teaching import grader_of
 from tertium.training.examples import Rewording, TripleExamples
@@ -58,7 +66,8 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
     licences: list[str] = []
     counts: list[int] = []
     for source in spec.sources:
-        rows, licence = _read(source, labels, folder, check_rows=spec.published is None)
+        read = _read_pairs if spec.kind == "graded" else _read
+        rows, licence = read(source, labels, folder, check_rows=spec.published is None)
         found += _limited(rows, source.limit)
         licences.append(licence)
         counts.append(len(rows))
@@ -118,8 +127,8 @@ def _choosing(
         return ()
     if select.task == "held-out":
         return tuple(held_out)
-    source = SourceSpec(name=select.task, split=select.split)
-    return tuple(_read(source, labels, folder)[0])
+    read = _read if select.task == "C-STS" else _read_pairs
+    return tuple(read(SourceSpec(name=select.task, split=select.split), labels, folder)[0])
 
 
 def _examples(
@@ -133,7 +142,7 @@ def _examples(
     return TripleExamples(
         [row.texts for row in rows],
         [(row.label - labels.low) / span for row in rows],
-        tuple(tuple(members) for members in groups.values()),
+        groups=tuple(tuple(members) for members in groups.values()),
     )
 
 
@@ -151,12 +160,33 @@ def _read(
 ) -> tuple[list[LabelledTriple], str]:
     if source.name is None:
         path = Path(str(source.file))
-        own = iter_rows(path, GradedTriple, scale=(labels.low, labels.high))
+        scale = (labels.low, labels.high)
+        own = iter_rows(path, GradedTriple, scale=scale, columns=source.mapped(), split=source.part)
         return [_labelled(row, row.score) for row in own], OWN_TERMS
     data = benchmarks.load(source.name, split=source.split, folder=folder, check_rows=check_rows)
     if not isinstance(data.rows[0], ConditionalPair):
         raise TertiumError(f"{source.name} has no conditions: take C-STS, or a file of your own.")
     return [_labelled(row, _grade(row, source, labels)) for row in data.rows], data.licence
+
+
+def _read_pairs(
+    source: SourceSpec, labels: OrderedLabels, folder: Path | None, *, check_rows: bool = True
+) -> tuple[list[LabelledTriple], str]:
+    """Graded pairs as triples without a condition."""
+    if source.name is None:
+        own = own_pairs(source, labels)
+        return [
+            LabelledTriple((first, second, ""), label) for first, second, label in own
+        ], OWN_TERMS
+    data = benchmarks.load(
+        source.name, split=source.split, folder=folder, text=source.text, check_rows=check_rows
+    )
+    if not isinstance(data.rows[0], GradedPair):
+        raise TertiumError(f"{source.name} has no graded pairs.")
+    return [
+        LabelledTriple((row.sentence1, row.sentence2, ""), moved(row.score, source.name, labels))
+        for row in data.rows
+    ], data.licence
 
 
 def _labelled(row: ConditionalPair | GradedTriple, label: float) -> LabelledTriple:

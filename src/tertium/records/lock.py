@@ -6,10 +6,12 @@ import socket
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from tertium.errors import TertiumError, TertiumWarning
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 __all__ = ["InUseError", "lock"]
 
@@ -37,6 +39,8 @@ def lock(
         InUseError: another process holds it.
         TertiumError: ``protects`` cannot be written to.
     """
+    from filelock import FileLock  # slow to import, and most processes lock nothing
+
     created = [parent for parent in path.parents if not parent.exists()]
     held = FileLock(path)
     try:
@@ -64,7 +68,9 @@ def lock(
         held.release()
 
 
-def _acquire(held: FileLock, path: Path, protects: Path | None, wait: float | None) -> None:
+def _acquire(held: "FileLock", path: Path, protects: Path | None, wait: float | None) -> None:
+    from filelock import Timeout
+
     patience = -1.0 if protects is None else _PATIENCE
     try:
         held.acquire(timeout=patience if wait is None else wait)

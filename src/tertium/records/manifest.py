@@ -6,15 +6,18 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tertium.errors import TertiumError
+from tertium.records.decision import Decision
 from tertium.records.record import VERSION, Frozen, Record, invalid, read_record, write_record
 from tertium.types import Kind, Pooling
 
 __all__ = [
+    "DECISION",
     "FILE_NAME",
     "FORMAT",
     "Manifest",
     "MemberEntry",
     "TrainingData",
+    "read_decision",
     "read_manifest",
     "read_members",
     "write_manifest",
@@ -22,6 +25,7 @@ __all__ = [
 
 FILE_NAME = "tertium.json"
 FORMAT = 1
+DECISION = "decision"  # among the details: a version that does not know it reads on
 
 
 class TrainingData(Frozen):
@@ -29,7 +33,7 @@ class TrainingData(Frozen):
 
     name: str  # a benchmark name such as "STS-B", or the file name of the user's own data
     split: str | None = None
-    use: str = "training"  # or "selection"
+    use: str = "training"  # or "selection", or "decision" for threshold and calibration
 
 
 class MemberEntry(BaseModel):
@@ -59,6 +63,18 @@ def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of ``folder``, or None where there is none."""
     path = folder / FILE_NAME
     return read_record(path, Manifest) if path.exists() else None
+
+
+def read_decision(folder: Path, manifest: Manifest) -> Decision | None:
+    """The decision that the manifest of ``folder`` holds, or None."""
+    found = manifest.details.get(DECISION)
+    if found is None:
+        return None
+    try:
+        return Decision.model_validate(found)
+    except ValidationError as error:
+        remedy = f"Fit again with tertium {VERSION}: tertium fit"
+        raise invalid(folder / FILE_NAME, error, "details", DECISION, remedy=remedy) from error
 
 
 def read_members(folder: Path, manifest: Manifest) -> list[tuple[Path, MemberEntry]]:

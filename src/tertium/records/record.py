@@ -1,6 +1,7 @@
 """JSON files that say what a folder holds and who wrote it, and marks by which files are known."""
 
 import json
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -17,6 +18,7 @@ __all__ = [
     "InputMark",
     "Record",
     "invalid",
+    "parse_record",
     "read_record",
     "write_record",
 ]
@@ -54,7 +56,11 @@ def read_record(path: Path, kind: type[R]) -> R:
     Raises:
         TertiumError: a newer version wrote it, or it is damaged.
     """
-    content = path.read_bytes()
+    return parse_record(path.read_bytes(), kind, path=path)
+
+
+def parse_record(content: str | bytes, kind: type[R], *, path: Path) -> R:
+    """The record in ``content``, which stands in ``path``; raises as :func:`read_record`."""
     try:
         fields = json.loads(content)
     except (ValueError, RecursionError):  # reported below, with its place
@@ -99,12 +105,15 @@ class FileMark(Frozen):
             sync(path)
         return cls(size=path.stat().st_size, sha256=sha256(path), **fields)
 
-    def fault(self, path: Path, *, contents: bool = True) -> str | None:
+    def fault(
+        self, path: Path, *, contents: bool = True, hashed: Callable[[Path], str] | None = None
+    ) -> str | None:
         """How the file at ``path`` differs, as the end of a sentence about it; None if it does not.
 
         Args:
             path: the file.
             contents: also compare hashes.
+            hashed: gives the hash, perhaps remembered (default: read the file).
 
         Raises:
             FileNotFoundError: it is missing.
@@ -112,7 +121,7 @@ class FileMark(Frozen):
         size = path.stat().st_size
         if size != self.size:
             return f"has {size:,} bytes instead of {self.size:,}"
-        if contents and sha256(path) != self.sha256:
+        if contents and (hashed or sha256)(path) != self.sha256:
             return "has changed (its sha256 differs)"
         return None
 

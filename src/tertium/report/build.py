@@ -18,6 +18,7 @@ from tertium.report.data import Material, collect
 from tertium.report.grades import (
     calibration_section,
     conditions_section,
+    contrast_section,
     gallery_section,
     scatter_section,
 )
@@ -205,6 +206,7 @@ def _contents(
         scatter_section(reports, main),
         plane_section(reports, main, scores),
         calibration_section(reports, sets, main),
+        (contrast_section(reports), []),
         (attention_section(reports, sentence, count), []),
         energy_section(reports, scores, count),
         (views_section(reports, min(count, VIEWED_TEXTS)), []),

@@ -16,7 +16,13 @@ from tertium.report.data import NO_PAIRS, GradedSet
 from tertium.report.model_report import ModelReport, Scoring
 from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, rounded
 
-__all__ = ["calibration_section", "conditions_section", "gallery_section", "scatter_section"]
+__all__ = [
+    "calibration_section",
+    "conditions_section",
+    "contrast_section",
+    "gallery_section",
+    "scatter_section",
+]
 
 _MARGIN = 0.1  # of the model's scale that grades seen in a file may leave free at either end
 
@@ -156,6 +162,29 @@ def _plain(measured: Calibration) -> dict[str, Any]:
 
 def _told(before: str, values: dict[str, str]) -> str:
     return before + "; ".join(f"{name} {value}" for name, value in values.items()) + "."
+
+
+def contrast_section(reports: Sequence[ModelReport]) -> Section | None:
+    """Which small changes of meaning the models hear."""
+    measured = {one.label: one.contrast for one in reports if one.contrast is not None}
+    if not measured:
+        return None
+    kinds = list(next(iter(measured.values()))["kinds"])
+    rows = [
+        [kind, str(next(iter(measured.values()))["kinds"][kind]["items"])]
+        + [_right(found["kinds"][kind]) for found in measured.values()]
+        for kind in kinds
+    ]
+    rows.append(
+        ["all", str(next(iter(measured.values()))["items"]), *map(_right, measured.values())]
+    )
+    table = Table("Contrasts that a model has right, in %.", ["kind", "items", *measured], rows)
+    return Section.of("contrast", (table,), measured)
+
+
+def _right(found: dict[str, Any]) -> str:
+    low, high = found["interval"]
+    return f"{found['accuracy']:.1f} ({low:.0f} to {high:.0f})"
 
 
 def conditions_section(

@@ -28,6 +28,7 @@ from tertium.data.overlap import pair_key
 from tertium.errors import TertiumError
 from tertium.evaluation.leaks import find_excluded
 from tertium.evaluation.tasks.base import EmbeddingCache
+from tertium.evaluation.tasks.contrast import contrast_values
 from tertium.evaluation.tasks.sts import space_geometry
 from tertium.explain import Focus, attending_part, focus
 from tertium.models import Embedder, Encoder, Model
@@ -63,6 +64,7 @@ T = TypeVar("T")
 VIEWED_TEXTS = 64  # two views of all of them are one batch each
 _GEOMETRY_PAIRS = 2000  # all pairs of sentences are compared, so more of them grow fast
 _DROPPED = 4  # tokens
+_RESAMPLES = 1000  # of contrasts, for their intervals
 _TRIPLES = 2  # of the user, whose attention is shown
 _TRIPLE: TextTriple = (
     "A boy in a red shirt throws a ball on the beach.",
@@ -151,12 +153,10 @@ def reallocations(
     model: Model, label: str, own: GradedSet | None
 ) -> tuple[list[Reallocation], list[LeftOut]]:
     """How conditions move a model's attention, on triples of the user or one of ours."""
-    encoder, head = attending_part(model)
+    part = attending_part(model)
     triples = [_TRIPLE] if own is None else own.triples[:_TRIPLES]
     try:
-        return [
-            Reallocation(label, triple, focus(encoder, triple, head=head)) for triple in triples
-        ], []
+        return [Reallocation(label, triple, focus(part, triple)) for triple in triples], []
     except TertiumError as error:
         return [], [LeftOut("conditions", label, str(error))]
 
@@ -284,6 +284,7 @@ class ModelReport:
         facts: what it is.
         scorings: what it says of the sets.
         geometry: of its space, on the main set.
+        contrast: which small changes of meaning it hears.
         seen: by set, which pairs are among the data that its card lists.
         parts: looks at its transformers.
         reallocations: looks at how conditions move its attention.
@@ -297,6 +298,7 @@ class ModelReport:
     facts: Facts
     scorings: list[Scoring] = field(default_factory=list)
     geometry: dict[str, float] | None = None
+    contrast: dict[str, Any] | None = None
     seen: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     parts: list[EncoderLook] = field(default_factory=list)
     reallocations: list[Reallocation] = field(default_factory=list)
@@ -341,8 +343,13 @@ def report_on(
     found.scorings = _scorings(model, cache, label, sets)
     _leaks(found, model, sets, folder)
     step()
-    if main is not None and not model.takes_conditions:
+    if main is not None and isinstance(model.vector_model, Embedder):
         found.geometry = _geometry(cache, main)
+    if model.takes_conditions:
+        reason = "it takes conditions, and contrasts are pairs without one."
+        found.left_out.append(LeftOut("contrast", label, reason))
+    else:
+        found.contrast = contrast_values(cache, resamples=_RESAMPLES, seed=seed)
     if not parts:
         reason = "it is static and has no transformer: there is no attention to look into."
         found.left_out.append(LeftOut("attention", label, reason))
@@ -369,9 +376,11 @@ def _scorings(
     if model.takes_conditions:
         graded = {one.name: cache.scores(one.triples) for one in sets if one.conditions is not None}
         return [Scoring(label, "score", graded, model.scale)]
-    by_cosine = {one.name: cache.cosines(one.pairs) for one in sets}
-    found = [Scoring(label, "cosine", by_cosine, (-1.0, 1.0))]
-    if model.kind is Kind.PAIR:
+    found = []
+    if isinstance(model.vector_model, Embedder):
+        by_cosine = {one.name: cache.cosines(one.pairs) for one in sets}
+        found.append(Scoring(label, "cosine", by_cosine, (-1.0, 1.0)))
+    if model.kind is Kind.PAIR or model.reads_together:
         graded = {one.name: cache.scores(one.pairs) for one in sets if one.conditions is None}
         found.append(Scoring(f"{label} (score)", "score", graded, model.scale))
     return found

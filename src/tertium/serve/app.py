@@ -29,7 +29,10 @@ from tertium.serve.routes import ENDPOINTS, pages, routes
 from tertium.serve.service import Service
 from tertium.serve.settings import Settings
 
-__all__ = ["build_app", "build_service", "configured", "serve"]
+__all__ = [
+    *("address", "api_error", "http_error", "listen"),
+    *("build_app", "build_service", "configured", "serve"),
+]
 
 _LOG = logging.getLogger("tertium.serve")
 _FIXED_PATHS = frozenset(
@@ -63,8 +66,8 @@ def build_app(service: Service) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_exception_handler(APIError, _api_error)
-    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(APIError, api_error)
+    app.add_exception_handler(HTTPException, http_error)
     app.include_router(routes(service))
     _add_health(app, service)
     if settings.page:
@@ -121,12 +124,14 @@ def _add_health(app: FastAPI, service: Service) -> None:
     app.add_api_route("/metrics", metrics, responses={200: text, **refusals})
 
 
-async def _api_error(request: Request, error: Exception) -> Response:
+async def api_error(request: Request, error: Exception) -> Response:
+    """An error of ours as its answer."""
     assert isinstance(error, APIError)
     return error_response(error)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def http_error(request: Request, error: Exception) -> Response:
+    """What the framework refuses, in the one shape of errors."""
     assert isinstance(error, HTTPException)
     code = _CODES.get(error.status_code, "invalid_request")
     message = f"{error.detail}: /docs lists what there is."
@@ -146,7 +151,7 @@ def serve(
         loader: ``module:function`` that gives a model by its name.
     """
     _set_up_logs()
-    listening = _listen(settings)
+    listening = listen(settings)
     service = build_service(settings, loader=loader)
     config = configured(service)
     server = _Server(config, service)
@@ -191,7 +196,7 @@ async def _live(
                 return
             await starting
             listening.listen(server.config.backlog)  # whoever learns that it is ready may connect
-            ready(_address(listening), service)
+            ready(address(listening), service)
             await server.serve(sockets=[listening])
         finally:
             await service.pool.stop()
@@ -230,7 +235,8 @@ class _Server(uvicorn.Server):
         self.told.set()
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> socket.socket:
+    """A socket that is bound and does not yet listen."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -246,7 +252,8 @@ def _listen(settings: Settings) -> socket.socket:
     return listening
 
 
-def _address(listening: socket.socket) -> str:
+def address(listening: socket.socket) -> str:
+    """Where a socket listens."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

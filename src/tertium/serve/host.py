@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tertium.corpus import Index
-from tertium.corpus.manifest import Identity, same_model
+from tertium.corpus.identity import same_model
+from tertium.corpus.store import Identity
+from tertium.hardware import release_memory
 from tertium.models.base import Embedder
 from tertium.serve.batching import QueuedRequest
 from tertium.serve.loaded import HostedModel, LoadedModels
@@ -88,6 +90,9 @@ class ModelHost:
         elif self._searcher is None or self.index_fault is not None:
             raise unsearchable()
         else:
+            assert self._index is not None
+            task.head["words"] = list(task.contents) if task.head["hybrid"] else None
+            task.contents = [self._index.prompt + text for text in task.contents]
             self._searcher.admit(task)
 
     def finish(self, task: QueuedRequest) -> Message:
@@ -95,18 +100,16 @@ class ModelHost:
         if task.head["kind"] != "search":
             return self.models[task.head["model"]].finish(task)
         assert self._index is not None and task.rows is not None
-        k, threshold = task.head["k"], task.head["threshold"]
-        return {
-            **task.counts,
-            "results": self._index.search(task.rows, k=k, threshold=threshold),
-        }, b""
+        asked = {name: task.head[name] for name in ("k", "threshold", "where", "words")}
+        return {**task.counts, "results": self._index.search(task.rows, **asked)}, b""
 
     def _load_served(self, name: str) -> HostedModel:
         served = self._served[name]
         # Vectors that do not look at other words cannot take a condition.
         static = served.takes_conditions and self._settings.engine == "static"
-        model = self._load(served.source, engine="torch" if static else self._settings.engine)
+        model = self._load(served.source, engine="default" if static else self._settings.engine)
         served.check(takes_conditions=model.takes_conditions)
+        release_memory()
         return HostedModel(name, model, self._settings)
 
     def _load(self, source: str, *, engine: str) -> Any:
@@ -118,8 +121,9 @@ class ModelHost:
         """With a model that is served, if it built the index; else with the one that did."""
         known = Index.open(folder).manifest.model
         searcher = self._builder(known)
-        assert isinstance(searcher.model, Embedder)
-        index = Index.open(folder, searcher.model)
+        embedder = searcher.model.vector_model
+        assert isinstance(embedder, Embedder)
+        index = Index.open(folder, embedder)
         if self._searcher is not None:
             self._searcher.pinned = False
         searcher.pinned = True
@@ -132,7 +136,7 @@ class ModelHost:
             loaded = any(model.name == each.name for model in self.models)
             if not each.takes_conditions and (loaded or each.source == known.name):
                 hosted = self.models.load(each.name)
-                if same_model(hosted.model, known):  # type: ignore[arg-type]
+                if same_model(hosted.model.vector_model, known):  # type: ignore[arg-type]
                     return hosted
         name = short_name(known.name)
         name = f"{name} of the index" if name in self._served else name

@@ -4,17 +4,17 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any
 
 from tertium.corpus.rows import unit
 from tertium.errors import TertiumError
 from tertium.explain.words import split_words
-from tertium.models.base import Embedder, TripleScorer
+from tertium.models.base import Embedder, Model
 from tertium.serve.batching import BatchQueue, QueuedRequest
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations, Make, explain, explains, scorings
 from tertium.serve.protocol import Message
-from tertium.serve.readers import TextReader, TripleReader
+from tertium.serve.readers import JointReader, TextReader
 from tertium.serve.settings import Settings
 
 __all__ = ["HostedModel", "LoadedModels"]
@@ -31,32 +31,43 @@ class HostedModel:
         settings: limits of requests.
 
     Attributes:
-        batches: texts or triples that wait.
+        batches: texts that wait, or triples; pairs, if the model gives no vectors.
+        pairs: pairs that wait for a model that reads them together.
         explanations: those that wait, or are on their way.
         pinned: whether it must stay, since an index is searched with it.
     """
 
-    def __init__(self, name: str, model: Embedder | TripleScorer, settings: Settings) -> None:
+    def __init__(self, name: str, model: Model, settings: Settings) -> None:
         self.name = name
         self.model = model
         self.pinned = False
         self._settings = settings
-        reader = TripleReader(model) if isinstance(model, TripleScorer) else TextReader(model)
-        self.batches = BatchQueue(reader, budget=settings.batch_tokens, most=settings.max_tokens)
+        limits = {"budget": settings.batch_tokens, "most": settings.max_tokens}
+        embedder = model.vector_model
+        reader = TextReader(embedder) if isinstance(embedder, Embedder) else JointReader(model)
+        self.batches = BatchQueue(reader, **limits)
+        self.pairs = BatchQueue(JointReader(model), **limits) if model.reads_together else None
         self.explanations = Explanations(self._explain)
         self._warm()
 
     @property
     def busy(self) -> bool:
         """Whether anything waits."""
-        return self.batches.busy or self.explanations.busy
+        return bool(self.queues) or self.explanations.busy
+
+    @property
+    def queues(self) -> dict[str, BatchQueue]:
+        """What waits to run together, by what it is."""
+        known = {"batches": self.batches, "pairs": self.pairs}
+        return {name: queue for name, queue in known.items() if queue is not None and queue.busy}
 
     def about(self) -> dict[str, Any]:
         """What the server tells of it."""
         return {
             "scale": [float(end) for end in self.model.scale],
-            "dimension": None if self.model.takes_conditions else int(self._embedder.dimension),
+            "dimension": None if self._embedder is None else int(self._embedder.dimension),
             "explains": explains(self.model),
+            "decision": None if self.model.decision is None else self.model.decision.to_json(),
         }
 
     def admit(self, task: QueuedRequest) -> None:
@@ -64,9 +75,17 @@ class HostedModel:
         if task.head["kind"] == "explain":
             self.explanations.admit(task)
             return
+        if task.head["kind"] == "score" and self.pairs is not None:
+            task.contents = list(zip(task.contents[0::2], task.contents[1::2], strict=True))
+            self.pairs.admit(task)
+            return
+        if task.head["kind"] == "embed" and self._embedder is None:
+            message = f"{self.name} reads texts together and gives no vectors."
+            raise APIError(400, "no_embeddings", message, param="model")
         wanted = task.head.get("dimensions")
-        if wanted is not None and wanted > self._embedder.dimension:
-            message = f"{self.name} has {self._embedder.dimension} dimensions, not {wanted}."
+        width = 0 if self._embedder is None else self._embedder.dimension
+        if wanted is not None and wanted > width:
+            message = f"{self.name} has {width} dimensions, not {wanted}."
             raise APIError(400, "too_many_dimensions", message, param="dimensions")
         self.batches.admit(task)
 
@@ -77,24 +96,33 @@ class HostedModel:
         if kind == "embed":
             vectors = unit(rows[:, : task.head["dimensions"]])
             return {**task.counts, "shape": list(vectors.shape)}, vectors.astype("<f4").tobytes()
-        if kind == "score":
+        if kind == "score" and self.pairs is None:
+            assert self._embedder is not None
             rows = self._embedder.score_vectors(rows[0::2], rows[1::2])
         scale = [float(end) for end in self.model.scale]
-        return {**task.counts, "scores": rows.tolist(), "scale": scale}, b""
+        decision = self.model.decision
+        said = None if decision is None else [each.to_json() for each in decision.verdicts(rows)]
+        about = None if decision is None else decision.to_json()
+        scores = {"scores": rows.tolist(), "scale": scale}
+        return {**task.counts, **scores, "decisions": said, "decision": about}, b""
 
     @property
-    def _embedder(self) -> Embedder:
-        return cast(Embedder, self.model)
+    def _embedder(self) -> Embedder | None:
+        inside = self.model.vector_model
+        return inside if isinstance(inside, Embedder) else None
 
     def _warm(self) -> None:
         """Run it once, so that the first request does not wait for what is made lazily."""
         triple = ("A cat sleeps.", "A kitten naps.", "the animal")
-        task = QueuedRequest({"id": 0}, [triple if self.model.takes_conditions else triple[0]])
-        self.batches.admit(task)
-        try:
-            self.batches.run(self.batches.gather(_raise))
-        except APIError as error:
-            raise TertiumError(f"The model '{self.name}' cannot be served: {error}") from error
+        item: Any = triple[:2] if self._embedder is None else triple[0]
+        tried = [(self.batches, triple if self.model.takes_conditions else item)]
+        tried += [] if self.pairs is None else [(self.pairs, triple[:2])]
+        for queue, content in tried:
+            queue.admit(QueuedRequest({"id": 0}, [content]))
+            try:
+                queue.run(queue.gather(_raise))
+            except APIError as error:
+                raise TertiumError(f"The model '{self.name}' cannot be served: {error}") from error
 
     def _explain(self, task: QueuedRequest) -> tuple[int, Make]:
         """How many tokens an explanation takes, and how it is made; too long ones are refused."""
@@ -131,8 +159,10 @@ class HostedModel:
             )
         if not any(words[:2]) or (on is not None and not all(text.strip() for text in texts)):
             raise APIError(400, "no_words", "There is nothing to explain: a text has no words.")
-        contents = [a, b] if on is None else [(a, b, on)]
-        return self.batches.check(contents, times=scorings(sum(words)))
+        contents: list[Any] = [a, b] if on is None else [(a, b, on)]
+        queue = self.batches if self.pairs is None else self.pairs
+        contents = contents if self.pairs is None else [(a, b)]
+        return queue.check(contents, times=scorings(sum(words)))
 
 
 def _raise(task: QueuedRequest, error: Exception) -> None:

@@ -27,7 +27,7 @@ from tertium.serve.settings import short_name
 __all__ = ["Launch", "Pending", "Pool", "WorkerHandle", "run_worker", "spawn"]
 
 _LOG = logging.getLogger("tertium.serve")
-# What a worker needs, and with it torch: imported once, so that workers only load their models.
+# What a worker needs: imported once, so that workers only load their models.
 _PRELOADED = ("tertium.engines.loading", "tertium.serve.worker", __name__)
 _SILENT = 2  # missed heartbeats after which a worker is given nothing more
 _BEATS = 5  # heartbeats within the time after which silence is a fault

@@ -1,5 +1,6 @@
-"""Texts and triples as a model takes them: tokenized once, cut to what it reads, run together."""
+"""Texts, pairs and triples as a model takes them: tokenized once, cut, and run together."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -7,13 +8,13 @@ from typing import cast
 import numpy as np
 
 from tertium.errors import TertiumWarning
-from tertium.models.base import Embedder, Model, TripleScorer
+from tertium.models.base import Embedder, Model
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats, beginning
 from tertium.serve.batching import Matrix, Tokenized
-from tertium.types import TextTriple
+from tertium.serve.errors import APIError
 
-__all__ = ["TextReader", "TripleReader"]
+__all__ = ["JointReader", "TextReader"]
 
 _MOST = 131_072  # characters of a text for a model that has no limit of its own
 
@@ -27,17 +28,43 @@ class TextReader:
 
     def __init__(self, model: Embedder) -> None:
         self.model = model
-        single = len(model.readers) == 1 and bool(model.parts)
-        self._encoder: TextEncoder | None = model.readers[0] if single else None
-        self._count = _counter(model)
-        self._most = _characters(model)
+        inside = model.vector_model
+        single = len(inside.readers) == 1 and bool(inside.parts)
+        self._encoder: TextEncoder | None = inside.readers[0] if single else None
+        self._count = _counter(inside)
+        self._most = _characters(inside)
 
-    def size(self, content: str) -> int:
-        """Characters that are read."""
+    def size(self, content: str | list[int]) -> int:
+        """Characters that are read, or tokens that were."""
         return min(len(content), self._most)
 
-    def read(self, contents: Sequence[str]) -> list[Tokenized]:
-        """Tokens of every text."""
+    def read(self, contents: Sequence[str] | Sequence[list[int]]) -> list[Tokenized]:
+        """Tokens of every text; those that are tokens already are checked."""
+        if contents and not isinstance(contents[0], str):
+            return [self._given(ids) for ids in cast("Sequence[list[int]]", contents)]
+        return self._read(cast("Sequence[str]", contents))
+
+    def _given(self, ids: list[int]) -> Tokenized:
+        """Token ids of this model's tokenizer, which are known by what frames them."""
+        encoder = self._encoder
+        frame = [] if encoder is None else encoder.text_tokenizer.ids([""])[0]
+        if encoder is None or len(frame) < 2 or [ids[0], ids[-1]] != [frame[0], frame[-1]]:
+            raise APIError(
+                400,
+                "token_array",
+                "These are not token ids of this model: they do not begin and end as its own do. "
+                "Some clients count in another model's tokens: send texts (in LangChain: "
+                "OpenAIEmbeddings(check_embedding_ctx_length=False)).",
+                param="input",
+            )
+        if max(ids) >= int(encoder.backbone_config["vocab_size"]):
+            message = f"The vocabulary of this model has no token {max(ids)}."
+            raise APIError(400, "token_array", message, param="input")
+        cut = len(ids) > encoder.max_length
+        read = [*ids[: encoder.max_length - 1], ids[-1]] if cut else ids
+        return Tokenized(tuple(read), len(read), cut, read)
+
+    def _read(self, contents: Sequence[str]) -> list[Tokenized]:
         texts = [beginning(text, self._most) for text in contents]
         short = [len(text) < len(whole) for text, whole in zip(texts, contents, strict=True)]
         if self._encoder is None:
@@ -69,35 +96,35 @@ class TextReader:
         return bool(alone.cut)
 
 
-class TripleReader:
-    """Two sentences and a condition to scores. Counts tokens of each text apart from the others.
+class JointReader:
+    """Triples, or pairs that are read together, to scores. Counts tokens of each text apart.
 
     Args:
-        model: anything that scores triples.
+        model: anything that scores them.
     """
 
-    def __init__(self, model: TripleScorer) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self._count = _counter(model)
         self._most = _characters(model)
 
     def size(self, content: Sequence[str]) -> int:
-        """Characters that are read of all three."""
+        """Characters that are read of all of them."""
         return sum(min(len(text), self._most) for text in content)
 
     def read(self, contents: Sequence[Sequence[str]]) -> list[Tokenized]:
-        """Tokens of every triple."""
-        triples = [tuple(beginning(text, self._most) for text in triple) for triple in contents]
-        counts = self._count([text for triple in triples for text in triple])
-        sums = np.asarray(counts, int).reshape(-1, 3).sum(axis=1).tolist()
-        return [Tokenized(*each) for each in zip(triples, sums, strict=True)]
+        """Tokens of every triple or pair."""
+        items = [tuple(beginning(text, self._most) for text in item) for item in contents]
+        counts = iter(self._count([text for item in items for text in item]))
+        sums = [sum(itertools.islice(counts, len(item))) for item in items]
+        return [Tokenized(*each) for each in zip(items, sums, strict=True)]
 
     def run(self, items: Sequence[Tokenized]) -> Matrix:
         """A score for each item."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TertiumWarning)
-            triples = [cast(TextTriple, item.key) for item in items]
-            return np.asarray(self.model.score(triples, progress=False), np.float32)
+            texts = [cast(tuple[str, ...], item.key) for item in items]
+            return np.asarray(self.model.score(texts, progress=False), np.float32)
 
 
 def _characters(model: Model) -> int:

@@ -5,7 +5,8 @@ import contextlib
 import hashlib
 import mimetypes
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tertium.serve.http import parse, read_body
 from tertium.serve.protocol import Message
 from tertium.serve.service import Service
 
-__all__ = ["ENDPOINTS", "Call", "Endpoint", "pages", "routes"]
+__all__ = ["ENDPOINTS", "Call", "Endpoint", "json_response", "pages", "routes"]
 
 _FOLDER = Path(__file__).parent / "page"
 _PAGES = {"/": "index.html", "/docs": "docs.html"}
@@ -91,7 +92,7 @@ class Endpoint:
     summary: str
     request: type[BaseModel]
     answer: type[BaseModel]
-    handle: Callable[[Call, Any], Awaitable[dict[str, Any]]]
+    handle: Callable[[Call, Any], Awaitable[Any]]
     errors: tuple[tuple[int, str], ...] = ()
 
 
@@ -120,7 +121,7 @@ async def _similarity(call: Call, asked: schemas.SimilarityRequest) -> dict[str,
     name = call.service.model(asked.model).name
     texts = [text for pair in asked.pairs for text in pair]
     found, _ = await call.ask("score", texts, count=len(asked.pairs), param="pairs", model=name)
-    return {"scores": found["scores"], "scale": found["scale"], "model": name, **_usage(found)}
+    return _scores(name, found)
 
 
 async def _conditional(call: Call, asked: schemas.ConditionalRequest) -> dict[str, Any]:
@@ -128,7 +129,7 @@ async def _conditional(call: Call, asked: schemas.ConditionalRequest) -> dict[st
     name = call.service.model(asked.model, takes_conditions=True).name
     count = len(asked.triples)
     found, _ = await call.ask("grade", asked.triples, count=count, param="triples", model=name)
-    return {"scores": found["scores"], "scale": found["scale"], "model": name, **_usage(found)}
+    return _scores(name, found)
 
 
 async def _explain(call: Call, asked: schemas.ExplainRequest) -> dict[str, Any]:
@@ -158,14 +159,75 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
     if asked.k > settings.max_hits:
         message = f"k may be {settings.max_hits} at most."
         raise APIError(400, "too_many_hits", message, param="k")
+    reranks = asked.on is not None or asked.rerank is not None
+    if reranks and asked.rerank_top > settings.max_hits:
+        message = f"rerank_top may be {settings.max_hits} at most."
+        raise APIError(400, "too_many_hits", message, param="rerank_top")
     found, _ = await call.ask(
         *("search", asked.query),
         count=len(asked.query),
         param="query",
-        k=asked.k,
+        k=max(asked.k, asked.rerank_top) if reranks else asked.k,
         threshold=asked.threshold,
+        where=asked.where,
+        hybrid=asked.hybrid,
     )
-    return {"results": found["results"], "model": index["name"], **_usage(found)}
+    results, usage = found["results"], _usage(found)
+    if reranks:
+        pairs = [
+            (query, hit["text"] if hit["passage"] is None else hit["passage"])
+            for query, hits in zip(asked.query, results, strict=True)
+            for hit in hits
+        ]
+        scores = await _compared(call, pairs, asked.rerank, asked.on, param="rerank_top")
+        rest = iter(scores["scores"] if pairs else [])
+        results = [[{**hit, "score": next(rest)} for hit in hits] for hits in results]
+        results = [sorted(hits, key=lambda hit: -hit["score"])[: asked.k] for hits in results]
+    return {"results": results, "model": index["name"], **usage}
+
+
+async def _rerank(call: Call, asked: schemas.RerankRequest) -> Any:
+    """Texts in the order of their scores with a query, in the shape that the client knows."""
+    given = asked.texts or asked.documents or []
+    texts = [each if isinstance(each, str) else each.text for each in given]
+    found = await _compared(
+        call, [(asked.query, text) for text in texts], asked.model, asked.on, param="documents"
+    )
+    low, high = (0.0, 1.0) if asked.raw_scores else found["scale"]
+    scores = [(score - low) / (high - low) for score in found["scores"]]
+    order = sorted(range(len(texts)), key=lambda at: -scores[at])[: asked.top_n]
+    if asked.documents is None:
+        shown = asked.return_text
+        return [
+            {"index": at, "score": scores[at], "text": texts[at] if shown else None} for at in order
+        ]
+    shown = asked.return_documents
+    results = [
+        {
+            "index": at,
+            "relevance_score": scores[at],
+            "document": {"text": texts[at]} if shown else None,
+        }
+        for at in order
+    ]
+    name = found["model"]
+    return {"id": str(uuid.uuid4()), "results": results, "model": name, **_usage(found)}
+
+
+async def _compared(
+    call: Call, pairs: list[tuple[str, str]], model: str | None, on: str | None, *, param: str
+) -> dict[str, Any]:
+    """Scores of pairs by a served model, perhaps in some respect."""
+    name = call.service.model(model, takes_conditions=on is not None).name
+    if not pairs:
+        return {"scores": [], "scale": [0.0, 1.0], "model": name, "tokens": 0, "cut": 0}
+    if on is None:
+        flat = [text for pair in pairs for text in pair]
+        found, _ = await call.ask("score", flat, count=len(pairs), param=param, model=name)
+    else:
+        triples = [[*pair, on] for pair in pairs]
+        found, _ = await call.ask("grade", triples, count=len(pairs), param=param, model=name)
+    return {**found, "model": name}
 
 
 ENDPOINTS: dict[str, Endpoint] = {
@@ -200,6 +262,12 @@ ENDPOINTS: dict[str, Endpoint] = {
         schemas.SearchAnswer,
         _search,
     ),
+    "rerank": Endpoint(
+        "Texts in the order of their scores with a query",
+        schemas.RerankRequest,
+        schemas.RerankAnswer,
+        _rerank,
+    ),
 }
 
 
@@ -207,7 +275,8 @@ def routes(service: Service) -> APIRouter:
     """All paths under ``/v1``, as the description of the interface states them."""
     router = APIRouter(prefix="/v1")
     for name, endpoint in ENDPOINTS.items():
-        schema = endpoint.request.model_json_schema()
+        schema = endpoint.request.model_json_schema(ref_template="#/components/schemas/{model}")
+        schema.pop("$defs", None)  # answers hold the same, and FastAPI describes those
         router.add_api_route(
             f"/{name}",
             _answering(endpoint, service),
@@ -228,7 +297,7 @@ def routes(service: Service) -> APIRouter:
 
     async def models() -> Response:
         """The models, what they answer, and how many texts there are to search."""
-        return _json({"object": "list", "data": _models(service)})
+        return json_response({"object": "list", "data": _models(service)})
 
     router.add_api_route(
         "/models",
@@ -251,7 +320,7 @@ def _answering(endpoint: Endpoint, service: Service) -> Callable[[Request], Awai
             most = service.settings.max_body_bytes
             content = await read_body(request, most=most, seconds=left)
         asked = parse(endpoint.request, content)
-        return _json(await endpoint.handle(Call(service, request, len(content)), asked))
+        return json_response(await endpoint.handle(Call(service, request, len(content)), asked))
 
     answer.__doc__ = endpoint.handle.__doc__
     return answer
@@ -281,10 +350,12 @@ def _models(service: Service) -> list[dict[str, Any]]:
         known = service.pool.known.get(served.name, {})  # nothing, before it is loaded
         answers = ["conditional"] if served.takes_conditions else ["embeddings", "similarity"]
         answers += ["explain"] if known.get("explains", True) else []
-        size: dict[str, Any] = {key: known.get(key) for key in ("scale", "dimension")}
+        keys = ("scale", "dimension", "decision")
+        size: dict[str, Any] = {key: known.get(key) for key in keys}
         found.append(_entry(served.name, answers, state=service.pool.state(served.name), **size))
     if index is not None:
-        size = {"dimension": index["dimension"], "texts": service.indexed()}
+        texts, columns = service.indexed()
+        size = {"dimension": index["dimension"], "texts": texts, "columns": columns}
         found.append(_entry(index["name"], ["search"], scale=(-1.0, 1.0), **size))
     return found
 
@@ -297,10 +368,18 @@ def _entry(
     state: str = "loaded",
     dimension: int | None = None,
     texts: int | None = None,
+    decision: dict[str, Any] | None = None,
+    columns: list[str] | None = None,
 ) -> dict[str, Any]:
     about = {"id": name, "object": "model", "created": 0, "owned_by": "tertium"}
     size = {"scale": scale, "dimension": dimension, "texts": texts}
+    size |= {"columns": columns, "decision": decision}
     return {**about, "answers": answers, "state": state, **size}
+
+
+def _scores(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    keys = ("scores", "scale", "decisions", "decision")
+    return {**{key: found[key] for key in keys}, "model": name, **_usage(found)}
 
 
 def _usage(found: dict[str, Any]) -> dict[str, Any]:
@@ -318,25 +397,30 @@ def _errors(statuses: dict[int, str]) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def _json(content: dict[str, Any]) -> Response:
+def json_response(content: Any) -> Response:
+    """An answer."""
     body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, media_type="application/json")
 
 
-def pages() -> APIRouter:
-    """Files of the package, read once; nothing comes from elsewhere."""
+def pages(shown: Mapping[str, str] = _PAGES) -> APIRouter:
+    """Files of the package, read once; nothing comes from elsewhere.
+
+    Args:
+        shown: the page at each path.
+    """
     router = APIRouter(include_in_schema=False)
     files = {path.name: _load(path) for path in sorted(_FOLDER.iterdir()) if path.is_file()}
 
     async def page(request: Request) -> Response:
-        return _file(request, *files[_PAGES[request.url.path]])
+        return _file(request, *files[shown[request.url.path]])
 
     async def asset(request: Request, name: str) -> Response:
         if name not in files or name.endswith(".html"):
             raise APIError(404, "not_found", "There is no such file.")
         return _file(request, *files[name])
 
-    for path in _PAGES:
+    for path in shown:
         router.add_api_route(path, page, methods=["GET", "HEAD"])
     router.add_api_route("/assets/{name}", asset, methods=["GET", "HEAD"])
     return router

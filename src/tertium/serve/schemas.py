@@ -1,8 +1,16 @@
 """What requests must hold, and what answers do."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 __all__ = [
@@ -14,6 +22,8 @@ __all__ = [
     "ExplainRequest",
     "Health",
     "ModelsAnswer",
+    "RerankAnswer",
+    "RerankRequest",
     "ScoresAnswer",
     "SearchAnswer",
     "SearchRequest",
@@ -35,6 +45,28 @@ def _several(value: Any) -> Any:
     return value
 
 
+def _inputs(value: Any) -> Any:
+    """One text, or the tokens of one, are a list of one."""
+    if isinstance(value, str) or _is_tokens(value):
+        return [value]
+    if not isinstance(value, list):
+        raise PydanticCustomError(
+            "texts_type", "Input should be a text or a list of texts, or their token ids"
+        )
+    return value
+
+
+def _input(value: Any) -> Any:
+    if isinstance(value, str) or _is_tokens(value):
+        return value
+    raise PydanticCustomError("texts_type", "Input should be a text, or a list of token ids")
+
+
+def _is_tokens(value: Any) -> bool:
+    ids = value if isinstance(value, list) else []
+    return bool(ids) and all(type(each) is int and 0 <= each < 2**31 for each in ids)
+
+
 Text = Annotated[str, Field(strict=True)]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, strict=True)]
 Pair = Annotated[list[Text], Field(min_length=2, max_length=2)]
@@ -43,6 +75,13 @@ Scale = Annotated[list[float], Field(min_length=2, max_length=2)]
 AttentionRows = list[list[float | None]]
 Some = Field(min_length=1)
 Several = Annotated[list[Text], Some]
+Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Some]
+Input = Annotated[Any, BeforeValidator(_input, json_schema_input_type=Text | Tokens)]
+Inputs = Annotated[
+    list[Input],
+    Some,
+    BeforeValidator(_inputs, json_schema_input_type=Text | Several | Tokens | list[Tokens]),
+]
 Texts = Annotated[Several, BeforeValidator(_several, json_schema_input_type=Text | Several)]
 
 
@@ -59,20 +98,18 @@ class EmbeddingsRequest(_Request):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    input: Texts = Field(description="One text or several.")
+    input: Inputs = Field(
+        description="One text or several, or their token ids as this model's tokenizer gives them."
+    )
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Count | None = Field(None, description="Keep the first so many.", lt=2**31)
     user: Text | None = Field(None, description="Not used.")
 
-    @field_validator("input", mode="before")
+    @field_validator("input")
     @classmethod
-    def _texts(cls, value: Any) -> Any:
-        first = value[0] if isinstance(value, list) and value else None
-        if isinstance(first, int | list) and not isinstance(first, bool):
-            raise PydanticCustomError(
-                "token_array",
-                "Arrays of tokens are not accepted, since every model has its own: send the text",
-            )
+    def _alike(cls, value: list[Any]) -> list[Any]:
+        if len({type(each) for each in value}) > 1:
+            raise PydanticCustomError("texts_type", "Send either texts or token ids, not both")
         return value
 
 
@@ -102,6 +139,48 @@ class SearchRequest(_Request):
     query: Texts
     k: Count = Field(10, description="How many hits for each.")
     threshold: float | None = Field(None, allow_inf_nan=False, description="The smallest cosine.")
+    where: Text | None = Field(
+        None, description="A filter of columns, such as: year >= 2020 AND lang = 'en'"
+    )
+    hybrid: bool = Field(default=False, description="Rank by meaning and by words together.")
+    rerank: Text | None = Field(
+        None, description="A served model that puts the first hits in order by its own scores."
+    )
+    on: Text | None = Field(
+        None, description="Rank the first hits in this respect, by the model that takes conditions."
+    )
+    rerank_top: Count = Field(50, description="How many hits these models are given.")
+
+
+class RerankDocument(BaseModel):
+    """A text, as some clients send it."""
+
+    text: Text
+
+
+class RerankRequest(_Request):
+    """Texts to put in order, as clients of Cohere (documents) or of TEI (texts) send them."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    query: Text
+    documents: Annotated[list[Text | RerankDocument], Some] | None = Field(
+        None, description="As Cohere's clients call them."
+    )
+    texts: Several | None = Field(None, description="As TEI's clients call them.")
+    top_n: Count | None = Field(None, description="Answer only the best so many.")
+    return_documents: bool = Field(default=False, description="Answer with the texts (Cohere).")
+    return_text: bool = Field(default=False, description="Answer with the texts (TEI).")
+    raw_scores: bool = Field(
+        default=False, description="Scores on the model's own scale, not 0 to 1."
+    )
+    on: Text | None = Field(None, description="The respect in which they are compared.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.documents is None) == (self.texts is None):
+            raise PydanticCustomError("rerank", "Send documents, or texts")
+        return self
 
 
 class Usage(BaseModel):
@@ -129,22 +208,50 @@ class EmbeddingsAnswer(BaseModel):
     truncated: int = Field(description="Texts that were longer than the model reads.")
 
 
+class DecisionAbout(BaseModel):
+    """The threshold that a model was fitted with, and where it comes from."""
+
+    name: str = Field(description="What is decided, such as duplicate.")
+    threshold: float | None
+    goal: Literal["precision", "recall", "f1"] | None
+    wanted: float | None
+    confidence: float | None
+    pairs: int = Field(description="How many it was fitted on.")
+    file: str
+
+
+class Verdict(BaseModel):
+    """What the threshold and the calibration say of a pair."""
+
+    decision: Literal["yes", "no"] | None
+    probability: float | None = Field(description="That it is one to accept.")
+    grade: float | None = Field(description="On the scale of the labels it was fitted on.")
+
+
 class ScoresAnswer(BaseModel):
     """Scores in the order of the pairs or triples, and the ends of their scale."""
 
     scores: list[float]
     scale: Scale
+    decisions: list[Verdict] | None = Field(description="Null for a model without threshold.")
+    decision: DecisionAbout | None
     model: str
     usage: Usage
     truncated: int
 
 
 class Hit(BaseModel):
-    """A text of the index and its cosine with the query."""
+    """A text of the index that was found."""
 
     id: str
     text: str
-    score: float
+    score: float = Field(
+        description="The cosine, in a hybrid search the sum of reciprocal ranks, or the score of "
+        "the model that reranks."
+    )
+    cosine: float
+    columns: dict[str, Any] = Field(description="Its further columns.")
+    passage: str | None = Field(description="Of a long text, what is nearest to the query.")
 
 
 class SearchAnswer(BaseModel):
@@ -154,6 +261,36 @@ class SearchAnswer(BaseModel):
     model: str
     usage: Usage
     truncated: int
+
+
+class Ranked(BaseModel):
+    """A document's place in the request, and its score."""
+
+    index: int
+    relevance_score: float = Field(description="From 0 to 1, unless raw scores are wanted.")
+    document: RerankDocument | None = None
+
+
+class RankedText(BaseModel):
+    """The same for a client of TEI."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+class RerankResults(BaseModel):
+    """The best first."""
+
+    id: str
+    results: list[Ranked]
+    model: str
+    usage: Usage
+    truncated: int
+
+
+class RerankAnswer(RootModel[RerankResults | list[RankedText]]):
+    """Documents are answered by an object, texts by a list."""
 
 
 class ExplainedWord(BaseModel):
@@ -216,7 +353,7 @@ class ExplainAnswer(BaseModel):
     smallest_change: Change
     gradients: None = Field(description="The server computes none.")
     alignment: list[list[float]] | None = Field(
-        description="Cosines of words, a row for each of the first text; null without torch."
+        description="Cosines of words, a row for each of the first text, if the model shows them."
     )
     attention: Attention | None = Field(description="Under a condition, if the model shows it.")
     notes: list[str] = Field(description="Why something is missing.")
@@ -236,6 +373,8 @@ class ServedModel(BaseModel):
     scale: Scale | None = Field(description="Null until it has been loaded once.")
     dimension: int | None = Field(description="Null without vectors, and until it has been loaded.")
     texts: int | None = Field(description="How many there are to search.")
+    decision: DecisionAbout | None = Field(description="Of a model that was fitted on pairs.")
+    columns: list[str] | None = Field(description="What searches can be filtered by.")
 
 
 class ModelsAnswer(BaseModel):

@@ -2,12 +2,11 @@
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tertium.corpus import Index
-from tertium.corpus.manifest import MANIFEST
+from tertium.corpus import Hit, Index, WhereError
 from tertium.errors import TertiumError
 from tertium.serve.batching import Matrix
 from tertium.serve.errors import APIError, where
@@ -36,7 +35,6 @@ class HostedIndex:
         self._open_index = open_index
         self._retry = retry
         self._index: Index | None = None
-        self._changed = 0
         self._seen: object = None  # what the folder held when it failed
         self._looked = -math.inf
         self.fault: str | None = None
@@ -53,7 +51,6 @@ class HostedIndex:
     def open(self) -> None:
         """Open it, or note why that fails."""
         try:
-            self._changed = _changed(self._folder)
             self._index = self._open_index(self._folder)
             self.fault = None
         except Exception as error:
@@ -71,28 +68,39 @@ class HostedIndex:
         return _contents(self._folder) != self._seen
 
     def search(
-        self, rows: Matrix, *, k: int, threshold: float | None
+        self,
+        rows: Matrix,
+        *,
+        k: int,
+        threshold: float | None,
+        where: str | None,
+        words: Sequence[str] | None,
     ) -> list[list[dict[str, Any]]]:
-        """The texts that are nearest to each row, best first."""
+        """The texts that are nearest to each row, best first; by words as well, if there are."""
         if self._index is None:
             raise unsearchable()
         try:
             self._refresh(self._index)
-            found = self._index.search_vectors(rows, k=k, threshold=threshold)
+            found = self._index.search_vectors(
+                rows, k=k, threshold=threshold, where=where, words=words
+            )
+        except WhereError as error:
+            raise APIError(400, "invalid_filter", str(error), param="where") from None
         except Exception as error:
             self._give_up(error)
             raise unsearchable() from None
-        return [[{"id": h.id, "text": h.text, "score": float(h.score)} for h in x] for x in found]
+        return [[_shown(hit) for hit in hits] for hits in found]
+
+    @property
+    def prompt(self) -> str:
+        """What the model wants before queries."""
+        return "" if self._index is None else self._index.manifest.prompts.get("query", "")
 
     def _refresh(self, index: Index) -> None:
-        changed = _changed(index.folder)
-        if changed == self._changed:
-            return
         before = index.manifest.model.fingerprint
         index.refresh()
         if index.manifest.model.fingerprint != before:
             raise _Rebuilt(f"{index.folder} was built again, with another model.")
-        self._changed = changed
 
     def _give_up(self, error: Exception) -> None:
         self._index = None
@@ -101,19 +109,25 @@ class HostedIndex:
         self.fault = str(error) if known else where(error)
 
 
+def _shown(hit: Hit) -> dict[str, Any]:
+    found = {"id": hit.id, "text": hit.text, "score": hit.score, "cosine": hit.cosine}
+    return {**found, "columns": dict(hit.columns), "passage": hit.passage}
+
+
 def unsearchable() -> APIError:
     """The answer to a search while the index cannot be searched."""
     return APIError(503, "index_unavailable", "The index cannot be searched at the moment.")
 
 
-def _changed(folder: Path) -> int:
-    return (folder / MANIFEST).stat().st_mtime_ns
-
-
 def _contents(folder: Path) -> object:
-    """The files of a folder with their sizes and times; another folder has others."""
+    """The files of a folder with their sizes and times; another folder has others.
+
+    What SQLite has beside its file while that is open says nothing.
+    """
     found = []
     for path in sorted(folder.rglob("*")):
+        if path.name.endswith(("-wal", "-shm")):
+            continue
         with contextlib.suppress(OSError):
             about = path.stat()
             found.append((str(path), about.st_size, about.st_mtime_ns, about.st_ino))

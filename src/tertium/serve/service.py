@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 
+from tertium.corpus.store import read_index_manifest
 from tertium.errors import TertiumError
 from tertium.serve.errors import APIError
 from tertium.serve.metrics import Metrics
@@ -127,14 +127,15 @@ class Service:
             raise TertiumError(f"{folder} holds no index: build one with tertium index build.")
         await self.pool.start()
 
-    def indexed(self) -> int:
-        """Texts of the index, those that were added since the start included."""
+    def indexed(self) -> tuple[int, list[str]]:
+        """Texts and columns of the index, those that were added since the start included."""
         index, folder = self.pool.index, self.settings.index
         assert index is not None and folder is not None
         try:
-            return int(orjson.loads((folder / "manifest.json").read_bytes())["count"])
-        except (OSError, ValueError, KeyError):  # the index is being replaced
-            return int(index["texts"])
+            manifest = read_index_manifest(folder)
+            return manifest.count, list(manifest.columns)
+        except (OSError, TertiumError):  # the index is being replaced
+            return int(index["texts"]), []
 
     async def ask(self, request: Request, head: dict[str, Any], *, size: int) -> Message:
         """The worker's answer, unless the queue is full, time is up or the client goes away."""

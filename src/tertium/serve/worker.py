@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tertium.errors import TertiumError
-from tertium.serve.batching import QueuedRequest, Slice, TimeShares
+from tertium.serve.batching import BatchQueue, QueuedRequest, Slice, TimeShares
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations
 from tertium.serve.host import ModelHost
@@ -105,7 +105,7 @@ class Worker:
         """Models with something to do, by their names and what it is."""
         hosted = self._host.hosted
         return {
-            **{(model.name, "batches"): model for model in hosted if model.batches.busy},
+            **{(model.name, queue): model for model in hosted for queue in model.queues},
             **{(model.name, "explanations"): model for model in hosted if model.explanations.busy},
         }
 
@@ -150,8 +150,10 @@ class Worker:
         start, model = self._clock(), busy[chosen]
         if chosen[1] == "explanations":
             self._explain(model.explanations)
-        elif parts := model.batches.gather(self._fail):
-            self._batch(model, parts)
+        else:
+            queue = model.queues[chosen[1]]
+            if parts := queue.gather(self._fail):
+                self._batch(model, queue, parts)
         self._shares.charge(chosen, self._clock() - start)
 
     def _tell_of_index(self) -> None:
@@ -160,23 +162,23 @@ class Worker:
             self._told_fault = self._host.index_fault
             self._send({"kind": "index", **self._host.about_index()})
 
-    def _batch(self, model: HostedModel, parts: Sequence[Slice]) -> None:
+    def _batch(self, model: HostedModel, queue: BatchQueue, parts: Sequence[Slice]) -> None:
         self._send({"kind": "started", "ids": [part.task.id for part in parts]})
         self._flush()
         start = self._clock()
         try:
-            model.batches.run(parts)
+            queue.run(parts)
         except Exception as error:  # one bad request must not spoil the others of its batch
             if len(parts) > 1:
                 for part in parts:
-                    self._batch(model, [part])
+                    self._batch(model, queue, [part])
             else:
                 self._fail(parts[0].task, error)
             return
         spent = self._clock() - start
         tokens = sum(item.tokens for part in parts for item in part.items)
         texts = sum(part.end - part.start for part in parts)
-        model.batches.ran(tokens, seconds=spent)
+        queue.ran(tokens, seconds=spent)
         sizes = {"texts": texts, "tokens": tokens, "seconds": spent}
         self._send({"kind": "batch", "model": model.name, **sizes})
         for part in parts:

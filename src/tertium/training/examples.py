@@ -39,16 +39,21 @@ class Examples(Dataset[Example]):
     Attributes:
         texts: the sides of each example.
         labels: graded labels, a teacher's vectors row by row, or None.
+        weights: of each example in the loss; None where all count alike.
     """
 
     texts: Sequence[tuple[str, ...]]
     labels: Sequence[float] | NDArray[np.float32] | None = None
+    weights: Sequence[float] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def __getitem__(self, index: int) -> Example:
-        return self.texts[index], None if self.labels is None else self.labels[index]
+        label = None if self.labels is None else self.labels[index]
+        if self.weights is not None and label is not None:
+            label = np.array([label, self.weights[index]], np.float32)
+        return self.texts[index], label
 
     def set_epoch(self, epoch: int) -> None:
         """Called at the start of an epoch; plain examples are the same in all."""

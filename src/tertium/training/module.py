@@ -118,8 +118,14 @@ class TrainingModule(nn.Module):
         if self.sides > 1:
             first, second, *others = self._sides(tokens, self.sides)
             negatives = others[0] if others else None
+            weights = None
+            if labels is not None and labels.ndim == 2:  # a label and its weight
+                labels, weights = labels.unbind(dim=1)
             return ViewPair(
-                first, second, negatives, labels, masked=self._masked(tokens), queue=queue
+                *(first, second, negatives, labels),
+                masked=self._masked(tokens),
+                queue=queue,
+                weights=weights,
             )
         changed = self._changed(tokens)
         if self._apart:

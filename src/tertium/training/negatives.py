@@ -14,7 +14,7 @@ __all__ = ["MomentumQueue", "gather_views"]
 
 
 def gather_views(views: ViewPair) -> ViewPair:
-    """The embeddings of all processes, in the order of their ranks; gradients flow back.
+    """The embeddings and labels of all processes, in the order of ranks; gradients flow back.
 
     Every process then computes the same loss of the joined batch. Its gradient reaches a
     process once from each of them, and data-parallel training divides by their number, so that
@@ -28,6 +28,7 @@ def gather_views(views: ViewPair) -> ViewPair:
         first=_gather(views.first),
         second=_gather(views.second),
         negatives=None if views.negatives is None else _gather(views.negatives),
+        labels=None if views.labels is None else _joined(views.labels, dim=0),
         towers=None if views.towers is None else _gather_towers(views.towers),
     )
 

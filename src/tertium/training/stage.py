@@ -65,6 +65,8 @@ class Schedule:
         checkpoint_every: steps between checkpoints when nothing is evaluated.
         evaluate_every: steps between evaluations; each is a checkpoint.
         precision: ``float32``, ``bf16`` or ``fp16``.
+        on_collapse: ``stop`` raises when an evaluation finds that all sentences have become alike;
+            ``continue`` only logs it, for methods whose collapse is what is studied.
         report_to: trackers, as transformers names them.
     """
 
@@ -85,6 +87,7 @@ class Schedule:
     checkpoint_every: int = 500
     evaluate_every: int | None = None
     precision: str = "float32"
+    on_collapse: str = "stop"
     report_to: tuple[str, ...] = ()
 
 
@@ -194,7 +197,8 @@ class StageTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, metrics
         )
-        check_health(found, step=self.state.global_step)
+        if self.schedule.on_collapse == "stop":
+            check_health(found, step=self.state.global_step)
         return metrics
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:

@@ -1,6 +1,7 @@
 """Benchmark tasks by name."""
 
 from tertium.evaluation.tasks.base import Outcome, Task
+from tertium.evaluation.tasks.contrast import ContrastTask, NegationTask, OppositeTask
 from tertium.evaluation.tasks.csts import CstsTask
 from tertium.evaluation.tasks.sts import GeometryTask, StsTask
 from tertium.evaluation.tasks.transfer import FoldTask, PairTask, SplitTask, TestTask
@@ -24,4 +25,7 @@ TASKS: dict[str, Task] = {
     "MRPC": PairTask("MRPC"),
     "geometry": GeometryTask("geometry"),
     "C-STS": CstsTask("C-STS"),
+    "contrast": ContrastTask("contrast"),
+    "negation-pairs": NegationTask("negation-pairs"),
+    "opposites": OppositeTask("opposites"),
 }

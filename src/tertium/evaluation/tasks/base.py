@@ -71,20 +71,25 @@ class EmbeddingCache:
         return scores
 
     def similarities(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
-        """Scores of triples by a model that takes conditions; otherwise the sentences' cosines."""
+        """Scores of a model that takes conditions or reads both texts; otherwise their cosines."""
         if self.model.takes_conditions and len(items[0]) == 3:
             return self.scores(items)
+        if self.model.reads_together:
+            return self.scores([(item[0], item[1]) for item in items])
         return self.cosines(items)
 
     @property
     def embedder(self) -> Embedder:
         """The model, which must give vectors."""
-        if not isinstance(self.model, Embedder):
+        model = self.model.vector_model
+        if not isinstance(model, Embedder):
+            takes = self.model.takes_conditions
+            how = "under a condition" if takes else "by reading them together"
             raise TertiumError(
-                f"{self.model.name} compares sentences under a condition and gives no vectors. "
-                "Evaluate it with --suite csts."
+                f"{self.model.name} compares sentences {how} and gives no vectors. "
+                f"Evaluate it with --suite {'csts' if takes else 'sts'}."
             )
-        return self.model
+        return model
 
 
 @dataclass(frozen=True)

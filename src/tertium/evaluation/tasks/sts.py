@@ -13,7 +13,7 @@ from tertium.evaluation.tasks.base import Context, Outcome, measure
 
 __all__ = ["GeometryTask", "StsTask", "space_geometry", "subset_correlations"]
 
-_STS_PROTOCOL = "Spearman of cosine and gold over all pairs together (SentEval 'all')"
+_STS_PROTOCOL = "Spearman of {} and gold over all pairs together (SentEval 'all')"
 _GEOMETRY_PROTOCOL = (
     "STS-B, L2-normalised embeddings: alignment over pairs with gold > 4; uniformity, anisotropy "
     "and effective rank over all sentences of both sides, duplicates kept"
@@ -74,7 +74,9 @@ class StsTask:
             **_by_subset([row.subset for row in data.rows], gold, found.predicted),
             **found.entries,
         }
-        return Outcome(values, _STS_PROTOCOL, data, found.agreement.samples, found.differences)
+        by = "score" if context.cache.model.reads_together else "cosine"
+        protocol = _STS_PROTOCOL.format(by)
+        return Outcome(values, protocol, data, found.agreement.samples, found.differences)
 
 
 def _by_subset(

@@ -88,6 +88,7 @@ function summary(models) {
     conditional: conditional?.id ?? null,
     explainConditional: Boolean(conditional?.answers.includes("explain")),
     texts: answering("search")[0]?.texts ?? null,
+    columns: answering("search")[0]?.columns ?? [],
   };
 }
 

@@ -1,0 +1,569 @@
+"""Pairs that contradict each other, and pairs that only look so: to learn and to choose from.
+
+Contradictions are rare among pairs that people have graded, so that a model which learns from those
+alone hears a "not" as one small word among others. These rows are made of sets that say what
+contradicts what, of sentences negated by rule, and of opposites (``contrasts/antonyms.yaml``): a
+text, its opposite denied (which agrees), itself denied and its opposite (which contradict).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+
+from tertium.data.rows import GradedPair
+
+__all__ = [
+    "ITEMS",
+    "Contrast",
+    "Opposition",
+    "contradictions",
+    "half_of",
+    "items",
+    "opposite_words",
+    "opposites",
+    "part_of",
+    "reworded",
+]
+
+_FOLDER = Path(__file__).parent / "contrasts"
+ITEMS = _FOLDER / "items.tsv"
+_KEPT_APART = 5  # one of so many groups of opposites is never learned from
+# How many rows, sentences or texts of a source are used: opposites are few, and must be heard.
+_MOST = {"nli": 11_000, "negated": 3_500, "by rule": 2_000, "said again": 5_000, "unrelated": 500}
+_LONGEST = 20  # words of a sentence that is denied or reworded
+Pairs = Iterator[tuple[str, str, float]]
+T = TypeVar("T")
+
+
+Half = Literal["choosing", "reporting"]
+
+
+def half_of(text: str) -> Half:
+    """Which half an item belongs to: by a hash of its text, so that no list must be kept."""
+    return "choosing" if _hash(text) % 2 else "reporting"
+
+
+def part_of(sentence: str) -> Literal["train", "test"]:
+    """Whether a negated sentence is learned from or measured on: a tenth is for measuring."""
+    return "test" if _hash(sentence) % 10 == 0 else "train"
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest()[:8], "big")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A text with one that says the same in other words, and one that hardly differs but does not.
+
+    Attributes:
+        kind: in what the farther text differs.
+        text: compared with both.
+        nearer: says the same.
+        farther: says something else.
+    """
+
+    kind: str
+    text: str
+    nearer: str
+    farther: str
+
+    @property
+    def half(self) -> Half:
+        """Whether choices may look at it."""
+        return half_of(self.text)
+
+
+@cache
+def items() -> tuple[Contrast, ...]:
+    """The contrasts that come with tertium."""
+    with ITEMS.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return tuple(Contrast(**row) for row in rows)
+
+
+@dataclass(frozen=True)
+class Opposition:
+    """A text with one that means the same and two that mean the opposite.
+
+    Attributes:
+        text: says that something is so.
+        same: denies its opposite.
+        denied: denies it.
+        opposite: says its opposite.
+        learned: whether rows to learn from may use these words.
+    """
+
+    text: str
+    same: str
+    denied: str
+    opposite: str
+    learned: bool
+
+
+@dataclass(frozen=True)
+class _Phrase:
+    """Something said of a subject: affirmed and denied, each in several ways."""
+
+    affirmed: tuple[str, ...]
+    denied: tuple[str, ...]
+
+
+def _state(subject: str, word: str) -> _Phrase:
+    inner = subject if subject[0:2] in ("Ma", "To") else subject[0].lower() + subject[1:]
+    short = f"{subject}'s" if subject in ("He", "She", "It") else f"{subject} is"
+    return _Phrase(
+        affirmed=(
+            f"{subject} is {word}.",
+            f"{short} {word}.",
+            f"{subject} was {word}.",
+            f"{subject} is {word} today.",
+            f"{subject} was {word} when we came.",
+            f"Everybody says that {inner} is {word}.",
+            f"I think {inner} is {word}.",
+        ),
+        denied=(
+            f"{subject} is not {word}.",
+            f"{short} not {word}.",
+            f"{subject} wasn't {word}.",
+            f"{subject} isn't {word} today.",
+            f"{subject} was not {word} when we came.",
+            f"Nobody says that {inner} is {word}.",
+            f"I don't think {inner} is {word}.",
+        ),
+    )
+
+
+# Ways of denying that have no affirmed counterpart in the same place.
+_DENIALS = (
+    "{subject} is anything but {word}.",
+    "{subject} is by no means {word}.",
+    "{subject} is far from {word}.",
+    "It is not true that {inner} is {word}.",
+    "{subject} is never {word}.",
+    "One cannot call {inner} {word}.",
+    "{subject} is no longer {word}.",
+    "There is nothing {word} about {inner}.",
+)
+
+
+def _event(frame: str, base: str, past: str) -> _Phrase:
+    def said(verb: str) -> str:
+        return frame.replace("_", verb) + "."
+
+    inner = frame[0].lower() + frame[1:] if frame[0:2] not in ("An", "I ") else frame
+    return _Phrase(
+        affirmed=(
+            said(past),
+            said(past),
+            said(f"will {base}"),
+            said(f"has always wanted to {base}"),
+            f"They say {inner.replace('_', past)}.",
+            said(f"could {base}"),
+        ),
+        denied=(
+            said(f"did not {base}"),
+            said(f"didn't {base}"),
+            said(f"will not {base}"),
+            said(f"has never wanted to {base}"),
+            f"They do not say {inner.replace('_', past)}.",
+            said(f"could not {base}"),
+        ),
+    )
+
+
+@cache
+def _lists() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((_FOLDER / "antonyms.yaml").read_text("utf-8"))
+    return found
+
+
+def _word_pairs(words: str, separator: str | None) -> list[tuple[str, str]]:
+    pairs = [each.strip().split("/") for each in words.split(separator)]
+    return [(first.strip(), second.strip()) for first, second in pairs]
+
+
+@cache
+def _groups() -> dict[str, str]:
+    """Each word's group: words that are opposites of each other, however many steps apart."""
+    leader: dict[str, str] = {}
+
+    def find(word: str) -> str:
+        while leader.setdefault(word, word) != word:
+            word = leader[word]
+        return word
+
+    lists = _lists()
+    for group in lists["states"]:
+        for first, second in _word_pairs(group["words"], None):
+            leader[find(second)] = find(first)
+    for group in lists["events"]:
+        for first, second in _word_pairs(group["words"], ","):
+            leader[find(second)] = find(first)
+    return {word: min(w for w in leader if find(w) == find(word)) for word in leader}
+
+
+def _is_learned(word: str) -> bool:
+    group = _groups()[word]
+    return _hash(group) % _KEPT_APART != 0
+
+
+def opposites(*, seed: int = 0, subjects: int | None = None) -> list[Opposition]:
+    """Every pair of opposites with some of its subjects, both ways round.
+
+    Args:
+        seed: of the choice of subjects and ways to say it.
+        subjects: how many for each pair of opposites (default: all).
+    """
+    draw = random.Random(seed)
+    found: list[Opposition] = []
+    lists = _lists()
+    for group in lists["states"]:
+        known = group["subjects"]
+        for words in _word_pairs(group["words"], None):
+            for subject in draw.sample(known, min(subjects or len(known), len(known))):
+                phrases = [_state(str(subject), word) for word in words]
+                found += _oppositions(phrases, draw, learned=_is_learned(words[0]))
+    for group in lists["events"]:
+        known = group["frames"]
+        for words in _word_pairs(group["words"], ","):
+            for frame in draw.sample(known, min(subjects or len(known), len(known))):
+                phrases = [_event(frame, *_forms(word)) for word in words]
+                found += _oppositions(phrases, draw, learned=_is_learned(words[0]))
+    return found
+
+
+def _forms(word: str) -> tuple[str, str]:
+    """A verb's base and past, which stand side by side: ``go up went up``, ``keep kept silent``."""
+    parts = word.split()
+    middle = (len(parts) + 1) // 2
+    if len(parts) % 2 and len(parts) > 1:  # what follows belongs to both
+        rest = " ".join(parts[2:])
+        return f"{parts[0]} {rest}", f"{parts[1]} {rest}"
+    return " ".join(parts[:middle]), " ".join(parts[middle:])
+
+
+def _oppositions(
+    phrases: Sequence[_Phrase], draw: random.Random, *, learned: bool
+) -> Iterator[Opposition]:
+    for one, other in (phrases, phrases[::-1]):
+        way = draw.randrange(len(one.affirmed))
+        yield Opposition(
+            one.affirmed[way], other.denied[way], one.denied[way], other.affirmed[way], learned
+        )
+
+
+def contradictions(
+    *,
+    nli: Iterable[tuple[str, str, str]],
+    negated: Iterable[tuple[str, str]],
+    graded: Iterable[tuple[str, str, float]],
+    texts: Iterable[str],
+    without: Iterable[str] = (),
+) -> list[GradedPair]:
+    """Pairs and whether they contradict each other (1) or not (0), always the same ones.
+
+    Args:
+        nli: premise, hypothesis and label.
+        negated: a sentence and its negation.
+        graded: pairs and their grades from 0 to 5; from 2 on they do not contradict each other.
+        texts: sentences of any kind, to be negated by rule.
+        without: texts that must not be learned.
+    """
+    draw = random.Random(0)
+    kept_out = {_plain(text) for text in without}
+    known = [text for text in texts if 5 <= len(text.split()) <= _LONGEST]
+    rows: list[tuple[str, str, str, float]] = []
+
+    def add(subset: str, pairs: Pairs) -> None:
+        rows.extend((subset, a, b, label) for a, b, label in pairs)
+
+    short = [pair for pair in negated if len(pair[0].split()) <= _LONGEST]
+    add("nli", _labelled(_some(nli, _MOST["nli"], draw)))
+    add("negated", _around_negations(_some(short, _MOST["negated"], draw), draw))
+    add("opposites", _around_opposites(draw))
+    add("in context", _in_context(known, draw))
+    add("by rule", _by_rule(known, draw))
+    add("said again", _said_again(known, draw))
+    add("graded", _silent(graded))
+    add("unrelated", _unrelated(known, draw))
+    found = []
+    for subset, a, b, label in rows:
+        if _plain(a) in kept_out or _plain(b) in kept_out:
+            continue
+        first, second = (a, b) if draw.random() < 0.5 else (b, a)
+        found.append(GradedPair(sentence1=first, sentence2=second, score=label, subset=subset))
+    return found
+
+
+def _some(items: Iterable[T], most: int, draw: random.Random) -> list[T]:
+    found = list(items)
+    return draw.sample(found, min(most, len(found)))
+
+
+def _labelled(pairs: Iterable[tuple[str, str, str]]) -> Pairs:
+    for a, b, label in pairs:
+        yield a, b, float(label == "contradiction")
+
+
+def _around_negations(pairs: list[tuple[str, str]], draw: random.Random) -> Pairs:
+    """A sentence contradicts its negation; neither contradicts itself in other words."""
+    for sentence, negation in pairs:
+        yield sentence, negation, 1.0
+        if draw.random() < 0.5:
+            yield sentence, reworded(negation, draw), 1.0
+        kept = draw.choice((sentence, negation))
+        yield kept, reworded(kept, draw), 0.0
+
+
+def _around_opposites(draw: random.Random) -> Pairs:
+    learned = [each for each in opposites(seed=1, subjects=3) if each.learned]
+    for at, each in enumerate(learned):
+        yield each.text, each.same, 0.0
+        yield each.text, each.denied, 1.0
+        yield each.text, each.opposite, 1.0
+        kind = draw.randrange(4)
+        other = learned[(at + draw.randrange(20, 200)) % len(learned)]
+        if kind == 0:
+            yield each.denied, each.opposite, 0.0
+        elif kind == 1:
+            yield each.denied, reworded(each.denied, draw), 0.0
+        elif kind == 2:
+            yield each.text, other.denied, 0.0
+        else:
+            yield each.text, other.same, 0.0
+    yield from _denials(draw)
+
+
+def _denials(draw: random.Random) -> Pairs:
+    """The same for ways of denying that do not mirror the affirmed sentence."""
+    for group in _lists()["states"]:
+        for words in _word_pairs(group["words"], None):
+            if not _is_learned(words[0]):
+                continue
+            for word, opposite in (words, words[::-1]):
+                for pattern in draw.sample(_DENIALS, 3):
+                    subject = str(draw.choice(group["subjects"]))
+                    inner = {"He": "him", "She": "her", "It": "it"}.get(subject)
+                    if inner is None:
+                        inner = subject[0].lower() + subject[1:]
+                        inner = subject if subject in ("Maria", "Tom") else inner
+                    elif pattern.startswith("It is not true"):
+                        inner = subject.lower()
+                    fill = {"subject": subject, "inner": inner}
+                    text = f"{subject} is {word}."
+                    yield text, pattern.format(**fill, word=opposite), 0.0
+                    yield text, pattern.format(**fill, word=word), 1.0
+
+
+@cache
+def _by_word() -> dict[str, list[str]]:
+    """Opposites of each adjective that may be learned from."""
+    found: dict[str, list[str]] = {}
+    for group in _lists()["states"]:
+        for first, second in _word_pairs(group["words"], None):
+            if _is_learned(first):
+                found.setdefault(first, []).append(second)
+                found.setdefault(second, []).append(first)
+    return found
+
+
+@cache
+def opposite_words() -> dict[str, list[str]]:
+    """Opposites of each word: of adjectives, and of verbs in both of their forms."""
+    found: dict[str, list[str]] = {}
+    lists = _lists()
+    pairs = [pair for group in lists["states"] for pair in _word_pairs(group["words"], None)]
+    for group in lists["events"]:
+        for first, second in _word_pairs(group["words"], ","):
+            pairs += zip(_forms(first), _forms(second), strict=True)
+    for first, second in pairs:
+        found.setdefault(first, []).append(second)
+        found.setdefault(second, []).append(first)
+    return found
+
+
+_PREDICATE = re.compile(
+    r"\b(is|are|was|were)( (?:very|quite|too|often|usually))? ([a-z]+)"
+    r"(?=[,.;]| (?:and|but|in|on|at|when|because|after|until|during|before)\b)"
+)
+
+
+def _in_context(texts: list[str], draw: random.Random) -> Pairs:
+    """Opposites inside sentences that people wrote."""
+    opposite_of = _by_word()
+    for text in texts:
+        match = _PREDICATE.search(text)
+        if match is None or match[3] not in opposite_of:
+            continue
+        verb, between, word = match[1], match[2] or "", match[3]
+        before, after = text[: match.start()], text[match.end() :]
+        other = draw.choice(opposite_of[word])
+        denied = draw.choice((f"{verb} not", f"{verb}n't"))
+        yield text, f"{before}{denied}{between} {other}{after}", 0.0
+        yield text, f"{before}{denied}{between} {word}{after}", 1.0
+        yield text, f"{before}{verb}{between} {other}{after}", 1.0
+
+
+_AUXILIARY = re.compile(
+    r" (is|are|was|were|had been|has been|can|could|will|would|should|may|must) (?!not\b|no\b|n't)"
+)
+
+
+def _by_rule(texts: list[str], draw: random.Random) -> Pairs:
+    """Sentences of people, denied by rule, and the same with nothing denied."""
+    for text in _some(texts, _MOST["by rule"], draw):
+        match = _AUXILIARY.search(text)
+        if match is None:
+            continue
+        at = match.start() + 1 + len(match[1].split()[0])  # "has not been"
+        denied = f"{text[:at]} not{text[at:]}"
+        if draw.random() < 0.5:
+            yield text, denied, 1.0
+        else:
+            yield reworded(text, draw), denied, 1.0
+        kept = draw.choice((text, denied))
+        yield kept, reworded(kept, draw), 0.0
+
+
+def _said_again(texts: list[str], draw: random.Random) -> Pairs:
+    """Sentences of people, much reworded: other words alone are no contradiction."""
+    for text in _some(texts, _MOST["said again"], draw):
+        yield text, _translated(_synonyms(reworded(text, draw), draw), draw), 0.0
+
+
+def _silent(graded: Iterable[tuple[str, str, float]]) -> Pairs:
+    """Pairs that people found alike: what differs there is no contradiction; the nearest twice."""
+    for a, b, grade in graded:
+        if grade >= 2:
+            yield a, b, 0.0
+        if grade >= 3.5:
+            yield b, a, 0.0
+
+
+def _unrelated(texts: list[str], draw: random.Random) -> Pairs:
+    denied = [text for text in texts if re.search(r"\b(not|never|no|without)\b", text)]
+    for text in _some(denied, _MOST["unrelated"], draw):
+        yield text, draw.choice(texts), 0.0
+
+
+_OPENINGS = (
+    *("In fact, ", "Indeed, ", "It is said that "),
+    *("As is known, ", "Moreover, ", "However, "),
+)
+_CONTRACTED = {
+    " is not ": " isn't ",
+    " are not ": " aren't ",
+    " was not ": " wasn't ",
+    " were not ": " weren't ",
+    " did not ": " didn't ",
+    " does not ": " doesn't ",
+    " do not ": " don't ",
+    " has not ": " hasn't ",
+    " will not ": " won't ",
+    " cannot ": " can't ",
+}
+
+
+def _opened(text: str, draw: random.Random) -> str:
+    return draw.choice(_OPENINGS) + text
+
+
+def _synonyms(text: str, draw: random.Random) -> str:
+    known = _known_synonyms()
+    return re.sub(
+        r"[a-z]+",
+        lambda word: draw.choice(known[word[0]]) if word[0] in known else word[0],
+        text,
+    )
+
+
+@cache
+def _known_synonyms() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for word, other in _word_pairs(_lists()["synonyms"], None):
+        found.setdefault(word, []).append(other)
+    return found
+
+
+_SMALL = {"the", "a", "an", "this", "these", "that", "of", "in", "to", "on", "for", "some", "its"}
+
+
+def _translated(text: str, draw: random.Random) -> str:
+    """As a translation may have it: small words come and go, and neighbours change places."""
+    words = [word for word in text.split() if word.lower() not in _SMALL or draw.random() < 0.7]
+    for at in range(len(words) - 1, 0, -1):
+        chance = draw.random()
+        if chance < 0.06:
+            words.insert(at, draw.choice(("the", "of", "a", "however", "this")))
+        elif chance < 0.1 and not {words[at].lower(), words[at - 1].lower()} & _FIXED:
+            words[at - 1], words[at] = words[at], words[at - 1]
+    return re.sub(
+        r"\b(\w+) and (\w+)\b",
+        lambda both: f"{both[2]} and {both[1]}" if draw.random() < 0.5 else both[0],
+        " ".join(words),
+    )
+
+
+_FIXED = {"not", "no", "never", "none", "nobody", "nothing", "neither", "nor", "without", "cannot"}
+
+
+def _contracted(text: str, draw: random.Random) -> str:
+    for long, short in _CONTRACTED.items():
+        text = text.replace(long, short) if long in text else text.replace(short, long)
+    return text
+
+
+def _tokenised(text: str, draw: random.Random) -> str:
+    return re.sub(r"([.,;:!?()\"]|n't\b|'s\b)", r" \1", text).lower().replace("  ", " ")
+
+
+def _shortened(text: str, draw: random.Random) -> str:
+    return re.sub(r" (very|also|however|just|then|really|quite|[a-z]+ly)\b|\([^)]*\) ?", "", text)
+
+
+def _moved(text: str, draw: random.Random) -> str:
+    match = re.match(r"^([A-Z].*\S) ((?:in|on|at|after|during|since) [^,]{3,40})\.$", text)
+    return text if match is None else f"{match[2][0].upper()}{match[2][1:]}, {match[1]}."
+
+
+def _clause_left_out(text: str, draw: random.Random) -> str:
+    parts = text.split(", ")
+    if len(parts) < 3:
+        return text.rstrip(".")
+    del parts[draw.randrange(1, len(parts) - 1)]
+    return ", ".join(parts)
+
+
+_WAYS: tuple[Callable[[str, random.Random], str], ...] = (
+    _opened,
+    _synonyms,
+    _contracted,
+    _tokenised,
+    _shortened,
+    _moved,
+    _clause_left_out,
+    _synonyms,
+    _translated,
+)
+
+
+def reworded(text: str, draw: random.Random) -> str:
+    """The same, more or less, in slightly other words; nothing in it is denied or reversed."""
+    for way in draw.sample(_WAYS, draw.choice((1, 2, 3, 4))):
+        text = way(text, draw).strip() or text
+    return text
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))

@@ -1,0 +1,118 @@
+"""In what two texts differ, by their words: the kinds that the contrasts have."""
+
+import re
+from collections import Counter
+from functools import cache
+
+from tertium.data.contradictions import items, opposite_words
+
+__all__ = ["differences", "may_contradict"]
+
+_DENIED = re.compile(r"^(not|no|never|none|nobody|nothing|neither|nor|without|cannot|hardly)$|n't$")
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
+_WORDS = {
+    "quantity": "all every each most many much some several few fewer more less half both any "
+    "only once twice always often sometimes rarely seldom usually least almost everyone everybody "
+    "somebody someone nearly exactly",
+    "unit": "millimetre millimetres centimetre centimetres metre metres meter meters kilometre "
+    "kilometres mile miles inch inches foot feet yard yards gram grams kilo kilos kilogram "
+    "kilograms ton tons tonne tonnes pound pounds ounce ounces litre litres gallon gallons pint "
+    "pints second seconds minute minutes hour hours day days week weeks month months year years "
+    "degree degrees celsius fahrenheit percent per dollar dollars euro euros cent cents km kg cm "
+    "mm ml watt watts kilowatt kilowatts volt volts hectare hectares acre acres",
+    "time": "monday tuesday wednesday thursday friday saturday sunday january february march april "
+    "may june july august september october november december morning noon afternoon evening night "
+    "midnight today yesterday tomorrow before after during until since spring summer autumn winter "
+    "early late earlier later next last ago soon already still yet while was were will",
+    "modality": "must may might can could should would will shall need needs ought allowed able "
+    "possible probably perhaps certainly surely definitely possibly likely unlikely have has had",
+    "cause": "because since so therefore although though despite if unless thus hence due to "
+    "causes caused leads led results",
+}
+_NUMBERS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred thousand million billion first second third fourth fifth sixth seventh eighth ninth "
+    "tenth dozen"
+)
+
+
+def differences(a: str, b: str) -> list[str]:
+    """Kinds of contrasts that two texts may differ by, in the order of the contrasts.
+
+    It looks at words only: whether the meaning differs, and in this, is not known here.
+
+    >>> differences("He is asleep.", "He is not asleep.")
+    ['negation']
+    >>> differences("Ann saw Bob.", "Bob saw Ann."), differences("3 euros.", "5 euros.")
+    (['role swap'], ['number'])
+    """
+    one, two = (_WORD.findall(text) for text in (a, b))
+    words = [[word.lower() for word in each] for each in (one, two)]
+    counts = [Counter(each) for each in words]
+    only = [set(counts[side] - counts[1 - side]) for side in (0, 1)]
+    found = {kind for kind, known in _sets().items() if any(side & known for side in only)}
+    denied, opposed = _denied(counts), _opposed(only)
+    if denied and opposed:
+        found.add("double negation")
+    elif denied:
+        found.add("negation")
+    elif opposed:
+        found.add("antonym")
+    if any(word[0].isdigit() for side in only for word in side):
+        found.add("number")
+    starts = [each[0] if each else "" for each in (one, two)]
+    named = [
+        {w for w in each if w[0].isupper() and w.lower() in side and w != start}
+        for each, side, start in zip((one, two), only, starts, strict=True)
+    ]
+    if any(side - {word.title() for word in _sets()["time"]} for side in named):
+        found.add("name")
+    if counts[0] == counts[1] and words[0] != words[1]:
+        found.add("role swap")
+    return [kind for kind in dict.fromkeys(item.kind for item in items()) if kind in found]
+
+
+def may_contradict(a: str, b: str, *, words: int) -> bool:
+    """Whether the words of two texts give a reason to ask if they contradict each other.
+
+    One text denies something more often than the other, a word of one is the opposite of a word of
+    the other, or so few words differ that any of them may turn the meaning.
+
+    Args:
+        a: the first text.
+        b: the second text.
+        words: so many that only one of the texts has are few.
+
+    >>> may_contradict("It is hot.", "It isn't hot.", words=0)
+    True
+    >>> may_contradict("A red car.", "A blue car.", words=1)
+    True
+    >>> may_contradict("A red car.", "Two blue cars stop.", words=1)
+    False
+    """
+    counts = [Counter(word.lower() for word in _WORD.findall(text)) for text in (a, b)]
+    only = [counts[side] - counts[1 - side] for side in (0, 1)]
+    if 0 < max(side.total() for side in only) <= words:
+        return True
+    return _denied(counts) or _opposed([set(side) for side in only])
+
+
+def _denied(counts: list[Counter[str]]) -> bool:
+    """Whether one text has more denials than the other."""
+    one, two = (
+        sum(times for word, times in each.items() if _DENIED.search(word)) for each in counts
+    )
+    return one != two
+
+
+def _opposed(only: list[set[str]]) -> bool:
+    """Whether a word that one text alone has is the opposite of one that the other alone has."""
+    known = opposite_words()
+    return any(other in only[1] for word in only[0] for other in known.get(word, ()))
+
+
+@cache
+def _sets() -> dict[str, frozenset[str]]:
+    known = {**_WORDS, "number": _NUMBERS}
+    return {kind: frozenset(words.split()) for kind, words in known.items()}

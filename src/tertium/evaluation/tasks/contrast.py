@@ -1,0 +1,212 @@
+"""Small changes of meaning: is a paraphrase nearer than what hardly differs and denies it?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.data import benchmarks
+from tertium.data.benchmarks import Loaded
+from tertium.data.contradictions import ITEMS, items, opposites, reworded
+from tertium.errors import TertiumError
+from tertium.evaluation.metrics import bootstrap_accuracy, hundred, interval
+from tertium.evaluation.tasks.base import Context, EmbeddingCache, Outcome, against_baseline
+from tertium.files import sha256
+
+__all__ = [
+    "NEGATION",
+    "ContrastTask",
+    "Margins",
+    "NegationTask",
+    "OppositeTask",
+    "contrast_margins",
+    "contrast_values",
+]
+
+NEGATION = ("negation", "antonym", "double negation")  # kinds that deny a text
+_CONTRAST = (
+    "share of texts whose paraphrase scores higher than a text that differs in a word or two and "
+    "says something else; gap: mean difference of the two scores, as a share of the scale"
+)
+_OPPOSITE = (
+    "share of texts whose opposite denied scores higher than both the text denied and its opposite "
+    "(three options), for opposites that no recipe here learns from"
+)
+_NEGATION = (
+    "share of sentences that score higher with themselves lightly reworded (by rule) than with "
+    "their negation; low: share of negations in the lower half of the scale"
+)
+Samples = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Margins:
+    """How far nearer texts are above farther ones, as shares of a model's scale.
+
+    Attributes:
+        gaps: score of the nearer text minus that of the farther one; right above 0.
+        groups: which items belong to each named group.
+    """
+
+    gaps: Samples
+    groups: Mapping[str, NDArray[np.bool_]]
+
+    def values(self, *, resamples: int, seed: int) -> dict[str, dict[str, Any]]:
+        """Accuracy with its interval, mean gap and size of every group."""
+        return {
+            name: _figures(self.gaps[rows], resamples=resamples, seed=seed)
+            for name, rows in self.groups.items()
+        }
+
+
+def _figures(gaps: Samples, *, resamples: int, seed: int) -> dict[str, Any]:
+    right = gaps > 0
+    samples = bootstrap_accuracy(right, resamples=resamples, seed=seed) if resamples else None
+    return {
+        "accuracy": hundred(float(right.mean())),
+        "interval": None if samples is None else interval(samples),
+        "gap": hundred(float(gaps.mean())),
+        "items": len(gaps),
+    }
+
+
+@cache
+def _groups() -> dict[str, NDArray[np.bool_]]:
+    """All kinds, then those that deny a text, by the half that choices may look at or not."""
+    kinds = np.array([item.kind for item in items()])
+    halves = np.array([item.half for item in items()])
+    denied = np.isin(kinds, NEGATION)
+    found = {kind: kinds == kind for kind in dict.fromkeys(kinds.tolist())}
+    found["negation kinds"] = denied
+    for half in ("choosing", "reporting"):
+        found[f"negation kinds, {half} half"] = denied & (halves == half)
+        found[f"all, {half} half"] = halves == half
+    return found
+
+
+def contrast_margins(cache: EmbeddingCache) -> Margins:
+    """What a model makes of the contrasts that come with tertium."""
+    near = _scores(cache, [(item.text, item.nearer) for item in items()])
+    far = _scores(cache, [(item.text, item.farther) for item in items()])
+    return Margins(near - far, _groups())
+
+
+def contrast_values(cache: EmbeddingCache, *, resamples: int, seed: int) -> dict[str, Any]:
+    """Accuracy and gap over all contrasts, by kind and by half."""
+    margins = contrast_margins(cache)
+    whole = _figures(margins.gaps, resamples=resamples, seed=seed)
+    groups = margins.values(resamples=resamples, seed=seed)
+    halves = {name: groups.pop(name) for name in list(groups) if name.endswith(" half")}
+    return {**whole, "kinds": groups, "halves": halves}
+
+
+def _scores(cache: EmbeddingCache, pairs: Sequence[tuple[str, str]]) -> Samples:
+    """Scores as shares of the scale."""
+    model = cache.model
+    if model.takes_conditions:
+        raise TertiumError(f"{model.name} takes conditions: contrasts are pairs without one.")
+    low, high = model.scale
+    return (cache.scores(pairs) - low) / (high - low)
+
+
+def _package_data(name: str) -> Loaded:
+    """Items that come with tertium."""
+    digest = sha256(ITEMS)
+    return Loaded(name, "all", "raw", (), "tertium", digest, None, "as tertium's code")
+
+
+def _outcome(
+    context: Context,
+    margins: Margins,
+    other: Margins | None,
+    values: dict[str, Any],
+    protocol: str,
+    data: Loaded,
+) -> Outcome:
+    """The figures, and the paired difference from a baseline."""
+    options = {"resamples": context.resamples, "seed": context.seed}
+    right = margins.gaps > 0
+    samples = bootstrap_accuracy(right, **options) if context.resamples else None
+    if other is None or context.baseline is None or samples is None:
+        return Outcome(values, protocol, data, samples)
+    beaten = other.gaps > 0
+    differences = samples - bootstrap_accuracy(beaten, **options)
+    difference = float(right.mean() - beaten.mean())
+    entry = against_baseline(context.baseline, float(beaten.mean()), difference, differences)
+    return Outcome({**values, "baseline": entry}, protocol, data, samples, differences)
+
+
+@dataclass(frozen=True)
+class ContrastTask:
+    """Minimal pairs of eleven kinds, written for tertium; nothing is downloaded."""
+
+    name: str
+    headline: str = "accuracy"
+
+    def run(self, context: Context) -> Outcome:
+        """Score every text with its paraphrase and with what only looks like it."""
+        values = contrast_values(context.cache, resamples=context.resamples, seed=context.seed)
+        margins = contrast_margins(context.cache)
+        other = None if context.baseline is None else contrast_margins(context.baseline)
+        return _outcome(context, margins, other, values, _CONTRAST, _package_data(self.name))
+
+
+@dataclass(frozen=True)
+class OppositeTask:
+    """A denied opposite must be nearer than the denied text and the opposite: chance is a third."""
+
+    name: str
+    headline: str = "accuracy"
+
+    def run(self, context: Context) -> Outcome:
+        """Three options for every text; opposites that recipes learn from are left out."""
+        margins = self._margins(context.cache)
+        other = None if context.baseline is None else self._margins(context.baseline)
+        whole = _figures(margins.gaps, resamples=context.resamples, seed=context.seed)
+        return _outcome(context, margins, other, whole, _OPPOSITE, _package_data(self.name))
+
+    @staticmethod
+    def _margins(cache: EmbeddingCache) -> Margins:
+        kept = [each for each in opposites(subjects=2) if not each.learned]
+        same, denied, opposite = (
+            _scores(cache, [(each.text, getattr(each, side)) for each in kept])
+            for side in ("same", "denied", "opposite")
+        )
+        return Margins(same - np.maximum(denied, opposite), {})
+
+
+@dataclass(frozen=True)
+class NegationTask:
+    """Sentences with a negation from elsewhere: the tenth that no recipe here learns from."""
+
+    name: str
+    headline: str = "accuracy"
+
+    def run(self, context: Context) -> Outcome:
+        """Score every sentence with itself reworded, and with its negation."""
+        data = benchmarks.load("negation-pairs", split="test", folder=context.folder)
+        margins, denied = self._margins(context.cache, data)
+        other = None
+        if context.baseline is not None:
+            other, _ = self._margins(context.baseline, data)
+        values = {
+            **_figures(margins.gaps, resamples=context.resamples, seed=context.seed),
+            "negated": hundred(float(denied.mean())),
+            "low": hundred(float((denied < 0.5).mean())),
+        }
+        return _outcome(context, margins, other, values, _NEGATION, data)
+
+    @staticmethod
+    def _margins(cache: EmbeddingCache, data: Loaded) -> tuple[Margins, Samples]:
+        draw = random.Random(0)
+        same = [(row.sentence, reworded(row.sentence, draw)) for row in data.rows]
+        kept = [at for at, (sentence, other) in enumerate(same) if sentence != other]
+        near = _scores(cache, [same[at] for at in kept])
+        far = _scores(cache, [(data.rows[at].sentence, data.rows[at].negated) for at in kept])
+        return Margins(near - far, {}), far

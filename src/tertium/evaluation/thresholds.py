@@ -1,0 +1,293 @@
+"""Yes or no: figures of a ranking, and the threshold that keeps a promise."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, exp, lgamma, log
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tertium.evaluation.metrics import Interval
+from tertium.records.decision import Goal
+
+__all__ = [
+    "Counts",
+    "Ranking",
+    "average_precision",
+    "binomial_tail",
+    "clopper_pearson",
+    "fewest_pairs",
+    "roc_auc",
+]
+
+Vector = NDArray[np.float64]
+_GROWTH = 1.1  # of the numbers of accepted pairs that are tried for a promise
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a threshold makes of labelled pairs; numbers may be weighted.
+
+    Attributes:
+        accepted: pairs that it accepts.
+        right: those among them that are to be accepted.
+        positives: pairs that are to be accepted.
+        pairs: all of them.
+    """
+
+    accepted: float
+    right: float
+    positives: float
+    pairs: float
+
+    @classmethod
+    def of(cls, accepted: ArrayLike, positive: ArrayLike) -> "Counts":
+        """Count yes and no against the labels."""
+        said, is_so = np.asarray(accepted, bool), np.asarray(positive, bool)
+        return cls(int(said.sum()), int((said & is_so).sum()), int(is_so.sum()), len(is_so))
+
+    @property
+    def precision(self) -> float:
+        """Share of right ones among the accepted; NaN where none is."""
+        return self.right / self.accepted if self.accepted else float("nan")
+
+    @property
+    def recall(self) -> float:
+        """Share of the positives that are accepted."""
+        return self.right / self.positives if self.positives else float("nan")
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of both."""
+        total = self.accepted + self.positives
+        return 2 * self.right / total if total else float("nan")
+
+
+class Ranking:
+    """Labelled pairs by falling score, tied ones together.
+
+    Args:
+        positive: which pairs are to be accepted.
+        scores: of a model.
+        groups: pairs that hang together, by number (default: each alone).
+    """
+
+    def __init__(
+        self, positive: ArrayLike, scores: ArrayLike, groups: ArrayLike | None = None
+    ) -> None:
+        self._positive = np.asarray(positive, bool)
+        scores = np.asarray(scores, np.float64)
+        values, step = np.unique(-scores, return_inverse=True)
+        self._step = step.reshape(-1)
+        self._values = -values  # distinct scores, falling
+        self._groups = np.arange(len(scores)) if groups is None else np.asarray(groups)
+
+    def curves(self, counts: ArrayLike | None = None) -> tuple[Vector, Vector]:
+        """How many pairs, and how many positive ones, reach each distinct score, highest first.
+
+        Args:
+            counts: how often each pair occurs, one sample a row (default: once each).
+        """
+        once = np.ones((1, len(self._step))) if counts is None else np.atleast_2d(counts)
+        order = np.argsort(self._step, kind="stable")
+        starts = np.flatnonzero(np.diff(self._step[order], prepend=-1))
+        weighted = np.asarray(once, np.float64)[:, order]
+        pairs = np.add.reduceat(weighted, starts, axis=1)
+        right = np.add.reduceat(weighted * self._positive[order], starts, axis=1)
+        return np.cumsum(pairs, axis=1), np.cumsum(right, axis=1)
+
+    def average_precision(self, counts: ArrayLike | None = None) -> Vector:
+        """Mean of the precisions at which each positive pair is reached, for each sample."""
+        pairs, right = self.curves(counts)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gained = np.diff(right, axis=1, prepend=0)
+            precision = np.divide(right, pairs, out=np.zeros_like(right), where=pairs > 0)
+            return np.asarray((gained * precision).sum(axis=1) / right[:, -1])
+
+    def auc(self, counts: ArrayLike | None = None) -> Vector:
+        """How often a positive pair scores above another one, ties by half; for each sample."""
+        pairs, right = self.curves(counts)
+        wrong = pairs - right
+        gained, before = np.diff(right, axis=1, prepend=0), wrong[:, -1:] - wrong
+        tied = np.diff(wrong, axis=1, prepend=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            above = (gained * (before + tied / 2)).sum(axis=1)
+            return np.asarray(above / (right[:, -1] * wrong[:, -1]))
+
+    def best_f1(self, counts: ArrayLike | None = None) -> Vector:
+        """The highest F1 of any threshold, for each sample."""
+        pairs, right = self.curves(counts)
+        return np.asarray((2 * right / (pairs + right[:, -1:])).max(axis=1))
+
+    def counts(self, threshold: float) -> Counts:
+        """What ``threshold`` makes of the pairs."""
+        return Counts.of(self._values[self._step] >= threshold, self._positive)
+
+    def threshold(
+        self,
+        goal: Goal,
+        *,
+        wanted: float | None = None,
+        confidence: float = 0.9,
+        counts: ArrayLike | None = None,
+    ) -> float | None:
+        """The threshold for a goal, between two scores; None where no one keeps the promise.
+
+        Precision: the lowest whose precision, by the lower Clopper-Pearson bound at ``confidence``,
+        is what is wanted; numbers of accepted pairs are tried in steps of a tenth, since every
+        further look is a further chance to be lucky. Recall: the highest whose recall is, likewise.
+        Pairs that hang together count for as many as they tell apart.
+
+        Args:
+            goal: ``precision``, ``recall`` or ``f1``, the best there is.
+            wanted: the precision or recall.
+            confidence: of that promise.
+            counts: how often each pair occurs (default: once each).
+        """
+        weights = np.ones(len(self._step)) if counts is None else np.asarray(counts, np.float64)
+        pairs, right = (curve[0] for curve in self.curves(weights))
+        if goal == "f1":
+            f1 = 2 * right / (pairs + right[-1])
+            return self._between(int(np.argmax(f1)))
+        if wanted is None:
+            raise ValueError(f"a threshold for {goal} needs a wanted one")
+        if goal == "recall":
+            kept = partial(
+                self._kept, weights=weights, goal=goal, wanted=wanted, confidence=confidence
+            )
+            first = bisect_left(range(len(pairs)), x=1, key=lambda at: int(kept(at)))
+            return None if first == len(pairs) else self._between(first)
+        found = None
+        least = float(fewest_pairs(wanted, confidence))
+        for at, accepted in enumerate(pairs):
+            if accepted >= least:
+                least = max(least, float(accepted)) * _GROWTH
+                # No bound is above the share itself.
+                if right[at] >= wanted * accepted and self._kept(
+                    at, weights, goal, wanted, confidence
+                ):
+                    found = at
+        return None if found is None else self._between(found)
+
+    def _kept(self, at: int, weights: Vector, goal: Goal, wanted: float, confidence: float) -> bool:
+        """Whether the promise holds at the score ``at`` from the top."""
+        reached = self._step <= at
+        asked, met = (reached, self._positive) if goal == "precision" else (self._positive, reached)
+        trials, hits = effective(met[asked], weights[asked], self._groups[asked])
+        return binomial_tail(hits, trials, wanted) <= 1 - confidence
+
+    def _between(self, at: int) -> float:
+        """Half way to the next score below, so that rounding does not decide."""
+        here = float(self._values[at])
+        below = float(self._values[at + 1]) if at + 1 < len(self._values) else here - 1e-6
+        return (here + below) / 2
+
+
+def effective(hits: NDArray[np.bool_], weights: Vector, groups: NDArray[np.int64]) -> Interval:
+    """How many independent trials tell as much, and how many of them are hits.
+
+    The variance of the share is that of sums over groups, where it is more than independent trials
+    would have.
+    """
+    trials, found = float(weights.sum()), float(weights[hits].sum())
+    share = found / trials if trials else 0.0
+    if not 0 < share < 1:
+        return trials, found
+    _, place = np.unique(groups, return_inverse=True)
+    rest = np.bincount(place.reshape(-1), weights=weights * (hits - share))
+    inflation = max(1.0, float((rest**2).sum()) / (trials * share * (1 - share)))
+    return trials / inflation, found / inflation
+
+
+def average_precision(positive: ArrayLike, scores: ArrayLike) -> float:
+    """Average precision, as scikit-learn defines it.
+
+    >>> round(average_precision([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
+    0.8333
+    """
+    return float(Ranking(positive, scores).average_precision()[0])
+
+
+def roc_auc(positive: ArrayLike, scores: ArrayLike) -> float:
+    """Area under the ROC curve.
+
+    >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    return float(Ranking(positive, scores).auc()[0])
+
+
+def fewest_pairs(wanted: float, confidence: float) -> int:
+    """How many pairs must be right, and none wrong, before a share can be promised.
+
+    >>> fewest_pairs(0.95, 0.9)
+    45
+    """
+    return ceil(log(1 - confidence) / log(wanted))
+
+
+def clopper_pearson(hits: float, trials: float, *, level: float = 0.95) -> Interval:
+    """The two-sided Clopper-Pearson interval of a share.
+
+    >>> low, high = clopper_pearson(8, 10)
+    >>> round(low, 4), round(high, 4)
+    (0.4439, 0.9748)
+    """
+    rest = (1 - level) / 2
+    low = _solve(lambda p: binomial_tail(hits, trials, p), rest) if hits else 0.0
+    high = _solve(lambda p: binomial_tail(hits + 1, trials, p), 1 - rest) if hits < trials else 1.0
+    return low, high
+
+
+def binomial_tail(hits: float, trials: float, chance: float) -> float:
+    """The probability of at least so many hits; numbers need not be whole.
+
+    It is the regularised incomplete beta function, by its continued fraction.
+
+    >>> round(binomial_tail(2, 3, 0.5), 6)
+    0.5
+    """
+    if hits <= 0:
+        return 1.0
+    if hits > trials:
+        return 0.0
+    a, b = hits, trials - hits + 1
+    if not 0 < chance < 1:
+        return float(chance >= 1)
+    front = lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(chance) + b * log(1 - chance)
+    if chance < (a + 1) / (a + b + 2):
+        return min(1.0, exp(front) * _fraction(a, b, chance) / a)
+    return max(0.0, 1 - exp(front) * _fraction(b, a, 1 - chance) / b)
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    tiny = 1e-300
+    c, d = 1.0, 1 - (a + b) * x / (a + 1)
+    d = 1 / (d if abs(d) > tiny else tiny)
+    value = d
+    for m in range(1, 10_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for step in (even, odd):
+            d = 1 + step * d
+            c = 1 + step / c
+            d = 1 / (d if abs(d) > tiny else tiny)
+            c = c if abs(c) > tiny else tiny
+            value *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return value
+
+
+def _solve(rising: Callable[[float], float], target: float) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if rising(middle) < target:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

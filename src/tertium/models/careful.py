@@ -1,0 +1,241 @@
+"""A careful scorer: a fast one grades from vectors, and a judge that reads both texts lowers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.data.differences import may_contradict
+from tertium.errors import TertiumError
+from tertium.files import atomic_folder
+from tertium.models.base import Embedder, Member, Model, digest
+from tertium.models.cross import CrossScorer
+from tertium.models.pair import PairScorer
+from tertium.models.tokens import TokenizationStats, checked_pairs
+from tertium.records.manifest import FILE_NAME, Manifest, TrainingData, write_manifest
+from tertium.types import Kind, TextPair
+
+__all__ = ["CarefulScorer", "Caution"]
+
+Matrix = NDArray[np.float32]
+FAST, JUDGE = "fast", "judge"  # folders inside a model that was saved whole
+
+
+@dataclass(frozen=True)
+class Caution:
+    """When a judge is asked, and how much a contradiction lowers a grade.
+
+    Attributes:
+        strength: share of the grade that a certain contradiction takes.
+        threshold: what the judge finds below it counts as no contradiction.
+        words: it is asked where one text denies more than the other, where opposites meet, or where
+            no more words than these differ; None asks it always.
+    """
+
+    strength: float
+    threshold: float = 0.0
+    words: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.strength <= 1 and 0 <= self.threshold < 1 and (self.words or 0) >= 0):
+            raise TertiumError(
+                "caution: strength lies from 0 to 1, threshold from 0 to below 1 and words is 0 or "
+                f"more, not {self.strength}, {self.threshold} and {self.words}."
+            )
+
+    def asks(self, pair: TextPair) -> bool:
+        """Whether the judge is asked about a pair."""
+        return self.words is None or may_contradict(*pair, words=self.words)
+
+    def lowered(self, grades: Matrix, contradiction: Matrix, *, low: float) -> Matrix:
+        """Grades, nearer to ``low`` the surer the judge is (from 0 to 1) of a contradiction."""
+        doubt = (contradiction - self.threshold).clip(0) / (1 - self.threshold)
+        return np.asarray(low + (grades - low) * (1 - self.strength * doubt), np.float32)
+
+
+class CarefulScorer(Embedder):
+    """Graded similarity that hears a contradiction: ``score``, and vectors of the fast scorer.
+
+    Its scores need both texts together, so that vectors alone do not give them; ``encode``, and
+    with it an index or duplicates, is that of the fast scorer.
+
+    Args:
+        fast: grades pairs from their vectors.
+        judge: says from 0 to 1 how much two texts contradict each other.
+        caution: how much that lowers a grade.
+        name: what results call the model.
+
+    Example:
+        >>> import tertium
+        >>> tertium.load("sts").score([("He is asleep.", "He is not asleep.")]) < 4
+        array([ True])
+    """
+
+    reads_together: ClassVar[bool] = True
+
+    def __init__(
+        self, fast: PairScorer, judge: CrossScorer, caution: Caution, *, name: str = "careful"
+    ) -> None:
+        if judge.scale != (0.0, 1.0):
+            raise TertiumError(f"{judge.name} does not judge from 0 to 1.")
+        self.fast = fast
+        self.judge = judge
+        self.caution = caution
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        return self._name
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.CAREFUL
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """That of the fast scorer."""
+        return self.fast.scale
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The fast scorer's encoder, and what is inside the judge."""
+        return (*self.fast.members, *self.judge.members)
+
+    @property
+    def vector_model(self) -> Model:
+        """The fast scorer."""
+        return self.fast
+
+    @property
+    def pooling(self) -> Any:
+        """The fast scorer's."""
+        return self.fast.pooling
+
+    @property
+    def encoder(self) -> Any:
+        """The fast scorer's."""
+        return self.fast.encoder
+
+    @property
+    def training_data(self) -> tuple[TrainingData, ...]:
+        """What either has seen."""
+        return tuple(dict.fromkeys((*self.fast.training_data, *self.judge.training_data)))
+
+    @property
+    def dimension(self) -> int:
+        """Width of an embedding."""
+        return self.fast.dimension
+
+    @property
+    def labels(self) -> Any:
+        """The scale of scores."""
+        return self.fast.labels
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its scores."""
+        return digest([self.fast.fingerprint, self.judge.fingerprint, asdict(self.caution)])
+
+    def encode(self, texts: str | Sequence[str], **options: Any) -> Any:
+        """Embeddings of the fast scorer."""
+        return self.fast.encode(texts, **options)
+
+    def classify(self, pairs: Iterable[TextPair], **options: Any) -> list[str] | list[float]:
+        """The label nearest to each pair's score."""
+        return self.fast.labels.nearest(self.score(pairs, **options))
+
+    def contradiction(self, pairs: Iterable[TextPair], **options: Any) -> Matrix:
+        """How sure the judge is, from 0 to 1, of a contradiction; 0 where it is not asked."""
+        checked = checked_pairs(pairs)
+        asked = [at for at, pair in enumerate(checked) if self.caution.asks(pair)]
+        found = np.zeros(len(checked), np.float32)
+        if asked:
+            found[asked] = self.judge.score([checked[at] for at in asked], **options)
+        return found
+
+    def score(
+        self,
+        items: Iterable[TextPair],
+        *,
+        progress: bool | None = None,
+        truncation: TokenizationStats | None = None,
+        **options: Any,
+    ) -> Matrix:
+        """Score of each pair, within the scale, in input order; options of :meth:`encode`."""
+        pairs = checked_pairs(items)
+        kept = {} if truncation is None else {"truncation": truncation}
+        vectors = self.fast._sides(pairs, progress=progress, **kept, **options)
+        grades = self.fast.grade_vectors(*vectors)
+        return self.lowered(pairs, grades, progress=progress).clip(*self.scale)
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
+    ) -> Matrix:
+        """Scores of pairs, also beyond the scale if the fast scorer goes there."""
+        pairs = [(a, b) for a, b in items]
+        return self.lowered(pairs, self.fast.score_items(pairs, truncation=truncation))
+
+    def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
+        """Vectors do not say what contradicts what."""
+        raise TertiumError(self._needs_texts())
+
+    def compare(self, first: Any, second: Any) -> Any:
+        """Vectors do not say what contradicts what."""
+        raise TertiumError(self._needs_texts())
+
+    def similarity(self, a: Any, b: Any = None) -> Matrix:
+        """The score of every one of ``a`` with every one of ``b``, which must be texts."""
+        first, second = (_texts(side) for side in (a, a if b is None else b))
+        if first is None or second is None:
+            raise TertiumError(self._needs_texts())
+        pairs = [(one, other) for one in first for other in second]
+        return self.score(pairs).reshape(len(first), len(second))
+
+    def save(self, folder: Path | str) -> None:
+        """Save whole, with a folder for the fast scorer and one for the judge."""
+        with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
+            self.fast.save(temporary / FAST)
+            self.judge.save_member(temporary / JUDGE)
+            inside = {name: f"./{name}" for name in (FAST, JUDGE)}  # not reserved names
+            details = {**inside, "caution": asdict(self.caution)}
+            manifest = Manifest(
+                kind=Kind.CAREFUL,
+                pooling=self.pooling,
+                scale=self.scale,
+                training_data=self.training_data,
+                details=details,
+            )
+            write_manifest(temporary, manifest)
+
+    def lowered(
+        self, pairs: list[TextPair], grades: Matrix, *, progress: bool | None = False
+    ) -> Matrix:
+        """Grades of the fast scorer less what the judge takes, also beyond the scale."""
+        # What is cut is counted where the grades are made: once is enough.
+        cut = TokenizationStats(unit="pair")
+        doubt = self.contradiction(pairs, progress=progress, truncation=cut)
+        return self.caution.lowered(grades, doubt, low=self.scale[0])
+
+    def _needs_texts(self) -> str:
+        return (
+            f"{self.name} reads both texts of a pair together: give it texts, or take "
+            f"{self.fast.name}, which compares vectors."
+        )
+
+    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
+        self.check_condition(condition)
+        return self.score([(query, text) for text in texts])
+
+
+def _texts(side: Any) -> list[str] | None:
+    if isinstance(side, str):
+        return [side]
+    whole = isinstance(side, list | tuple) and all(isinstance(text, str) for text in side)
+    return list(side) if whole else None

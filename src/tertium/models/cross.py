@@ -1,0 +1,166 @@
+"""A cross-encoder of pairs: both texts are read together, and there are no vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.data.labels import OrderedLabels
+from tertium.models.base import Member, Model, Order
+from tertium.models.conditional import ConditionalScorer
+from tertium.models.text_encoder import TextEncoder
+from tertium.models.tokens import TokenizationStats, checked_pairs
+from tertium.records.manifest import Manifest
+from tertium.types import Kind, Pooling, TextPair
+
+__all__ = ["CrossScorer"]
+
+Matrix = NDArray[np.float32]
+
+
+class CrossScorer(Model):
+    """Scores of pairs on the scale of its labels, by a head that reads both texts together.
+
+    Inside it is a :class:`ConditionalScorer` that is given no condition, so that engines, adapters
+    and folders are the same.
+
+    Args:
+        scorer: with a head on one sequence, such as ``cross``.
+        order: ``both`` reads every pair both ways round and gives the mean, so that it does not
+            matter which text is the first; ``given`` reads it once.
+
+    Example:
+        >>> import tertium
+        >>> judge = tertium.load("judge")
+        >>> judge.score([("He is asleep.", "He is not asleep.")]) > 0.5
+        array([ True])
+    """
+
+    reads_together: ClassVar[bool] = True
+
+    def __init__(self, scorer: ConditionalScorer, *, order: Order = "both") -> None:
+        scorer.folder_kind, scorer.details = Kind.CROSS, {"order": order}
+        self._scorer = scorer
+        self._order = order
+
+    @classmethod
+    def load(cls, folder: Path, *, manifest: Manifest, **options: Any) -> CrossScorer:
+        """Load a folder of kind ``cross``; takes the options of :meth:`Encoder.load`."""
+        found = ConditionalScorer.load(folder, manifest=manifest, **options)
+        return cls(found, order=_order(manifest))
+
+    @classmethod
+    def load_adapter(
+        cls,
+        folder: Path,
+        encoder: TextEncoder,
+        *,
+        manifest: Manifest,
+        pooling: Pooling | None = None,
+    ) -> CrossScorer:
+        """Change ``encoder`` to what :meth:`save_adapter` saved."""
+        found = ConditionalScorer.load_adapter(folder, encoder, manifest=manifest, pooling=pooling)
+        return cls(found, order=_order(manifest))
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        return self._scorer.name
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.CROSS
+
+    @property
+    def labels(self) -> OrderedLabels:
+        """The scale of scores."""
+        return self._scorer.labels
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Lowest and highest label."""
+        return self._scorer.scale
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The scorer inside."""
+        return (Member(self._scorer),)
+
+    @property
+    def order(self) -> Order:
+        """Whether pairs are read both ways round."""
+        return self._order
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all that decides about its scores."""
+        return f"{super().fingerprint}-{self._order}"
+
+    def save(self, folder: Path | str) -> None:
+        """Save whole; sentence-transformers loads the folder as a ``CrossEncoder``."""
+        self._scorer.save(folder)
+
+    def save_adapter(self, folder: Path | str, adapter: Any, *, base: str) -> None:
+        """Save only what differs from ``base``, a reserved name or a hub id."""
+        self._scorer.save_adapter(folder, adapter, base=base)
+
+    def save_member(self, folder: Path) -> None:
+        """Save inside another model: an adapter stays one."""
+        self._scorer.save_member(folder)
+
+    def score(  # type: ignore[override]
+        self,
+        items: Iterable[TextPair],
+        *,
+        progress: bool | None = None,
+        truncation: TokenizationStats | None = None,
+    ) -> Matrix:
+        """Scores of pairs, within the scale, in input order.
+
+        Args:
+            items: two texts each; a distinct pair is scored once.
+            progress: False for no progress on standard error.
+            truncation: count cut pairs here instead of warning.
+        """
+        stats = TokenizationStats(unit="pair") if truncation is None else truncation
+        found = self._grade(checked_pairs(items), progress=progress, stats=stats).clip(*self.scale)
+        if truncation is None:
+            stats.report()
+        return found
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
+    ) -> Matrix:
+        """Scores of pairs, also beyond the scale if the model goes there."""
+        stats = TokenizationStats(unit="pair") if truncation is None else truncation
+        found = self._grade([(a, b) for a, b in items], progress=None, stats=stats)
+        if truncation is None:
+            stats.report()
+        return found
+
+    def _grade(
+        self, pairs: list[TextPair], *, progress: bool | None, stats: TokenizationStats
+    ) -> Matrix:
+        """Every distinct pair once, in one order or both."""
+        places: dict[TextPair, int] = {}
+        rows = [places.setdefault(pair, len(places)) for pair in pairs]
+        asked = [(a, b, "") for a, b in places]
+        if self._order == "both":
+            asked += [(b, a, "") for a, b in places]
+        found = self._scorer.grade(asked, progress=progress, truncation=stats)
+        if self._order == "both":
+            found = found.reshape(2, len(places)).mean(axis=0)
+        return np.asarray(found[rows], np.float32)
+
+    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
+        self.check_condition(condition)
+        return self.score([(query, text) for text in texts])
+
+
+def _order(manifest: Manifest) -> Order:
+    return "given" if manifest.details.get("order") == "given" else "both"

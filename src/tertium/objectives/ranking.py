@@ -1,0 +1,89 @@
+"""Objectives that put the pairs of a batch into the order of their labels."""
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tertium.errors import TertiumError
+from tertium.functional import cosine_pairs
+from tertium.functional.similarity import unit
+from tertium.objectives.base import Tempered
+from tertium.types import DataKind, Graded, Term, ViewPair
+
+__all__ = ["AnglE", "CoSent", "angle_similarity", "cosent"]
+
+
+def cosent(
+    scores: Float[Tensor, " n"], labels: Float[Tensor, " n"], *, temperature: float
+) -> Float[Tensor, ""]:
+    """``log(1 + Σ exp((s_j - s_i) / temperature))`` over all i, j with a higher label of i.
+
+    A smooth count of the pairs in the wrong order (Su, 2022). It is 0 if all labels are equal.
+    """
+    wrong = (scores - scores[:, None]) / temperature  # row i, column j: s_j - s_i
+    ordered = labels[:, None] > labels
+    return torch.cat([wrong[ordered], scores.new_zeros(1)]).logsumexp(dim=0)
+
+
+def angle_similarity(
+    first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]
+) -> Float[Tensor, " n"]:
+    """How little two vectors of complex numbers are turned against each other.
+
+    AnglE (Li & Li, 2024, arXiv:2309.12871), as sentence-transformers has it.
+
+    The first half of a vector holds real parts, the second imaginary ones. The value is
+    ``|Σ Re(z) + Im(z)|`` of the quotients of both vectors, each scaled to length 1: 1 for equal
+    vectors.
+    """
+    if first.shape[1] % 2:
+        raise TertiumError(
+            f"Angles need embeddings of even width, and these have {first.shape[1]}: take cosent."
+        )
+    (a, b), (c, d) = unit(first).chunk(2, dim=1), unit(second).chunk(2, dim=1)
+    real, imaginary = a * c + b * d, b * c - a * d  # of one number times the other's conjugate
+    return (real + imaginary).sum(dim=1).abs()
+
+
+class CoSent(Tempered):
+    """Of any two pairs (or triples) of the batch, the one with the higher label scores higher.
+
+    It ranks and does not grade: it asks for what a rank correlation measures. Pairs are compared
+    by their cosine, triples by the score of the conditional head.
+
+    Args:
+        temperature: differences of scores are divided by it; its author's is 0.05.
+    """
+
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"graded", "conditional"})
+    in_batch: ClassVar[bool] = True
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """One term, a single value for the batch."""
+        cosines = cosine_pairs(views.first.embedding, views.second.embedding)
+        return {"cosent": Term(cosent(cosines, views.targets, temperature=self.temperature)[None])}
+
+    def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
+        """The same of scores that are there already."""
+        found = cosent(graded.compared.score, graded.labels, temperature=self.temperature)
+        return {"cosent": Term(found[None])}
+
+
+class AnglE(Tempered):
+    """As ``cosent``, on the angle between complex vectors instead of the cosine.
+
+    The cosine hardly moves where it is near 1 or -1; the angle does.
+
+    Args:
+        temperature: differences are divided by it.
+    """
+
+    learns_from: ClassVar[frozenset[DataKind]] = frozenset({"graded"})
+    in_batch: ClassVar[bool] = True
+
+    def terms(self, views: ViewPair) -> dict[str, Term]:
+        """One term, a single value for the batch."""
+        angles = angle_similarity(views.first.embedding, views.second.embedding)
+        return {"angle": Term(cosent(angles, views.targets, temperature=self.temperature)[None])}

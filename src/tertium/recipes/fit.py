@@ -1,0 +1,364 @@
+"""From labelled pairs to a model that decides: a threshold and a calibration, saved with it."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tertium.data.shapes import Recognised, recognise
+from tertium.engines.loading import load
+from tertium.errors import TertiumError, require
+from tertium.evaluation.metrics import hundred, spearman
+from tertium.evaluation.pairs import Aim, LabelledPairs, decide, figures, folds_of, resampled
+from tertium.evaluation.thresholds import average_precision
+from tertium.files import atomic_folder, check_new_folder, sha256
+from tertium.models.base import Embedder, Model, cosine_rows
+from tertium.models.names import resolve
+from tertium.recipes.files import called
+from tertium.records.decision import Decision, DecisionSource, Goal, Measure, Rule
+from tertium.records.manifest import (
+    DECISION,
+    FILE_NAME,
+    Manifest,
+    TrainingData,
+    read_manifest,
+    write_manifest,
+)
+
+__all__ = ["Fitted", "fit", "measures"]
+
+Vector = NDArray[np.float64]
+_UNSURE = 100  # pairs below which intervals are wide
+_WORDS_FOR_YES = {"1", "yes", "y", "true", "t", "same", "positive"}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model that decides.
+
+    Attributes:
+        folder: where it is saved; :func:`tertium.load` gives it with its ``decision``.
+        decision: thresholds, calibrations and figures.
+        recognised: what the file of pairs was found to be.
+        notes: what should be known: too few pairs, repeated ones, a score that is of no use.
+        trained: figures of the model before and after training, and which was kept; None without.
+    """
+
+    folder: Path
+    decision: Decision
+    recognised: Recognised
+    notes: tuple[str, ...] = ()
+    trained: dict[str, Any] | None = None
+
+
+def fit(
+    model: str | os.PathLike[str],
+    pairs: str | os.PathLike[str] | Recognised,
+    output: str | os.PathLike[str],
+    *,
+    precision: float | None = None,
+    recall: float | None = None,
+    confidence: float = 0.9,
+    positive: str | float | None = None,
+    name: str | None = None,
+    engine: str = "default",
+    resamples: int = 1000,
+    seed: int = 0,
+    train: bool = False,
+    recipe: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    **reading: Any,
+) -> Fitted:
+    """Find the threshold and the calibration of a model on labelled pairs, and save it with them.
+
+    Pairs that share a sentence, directly or through other pairs, are held out together. Figures of
+    threshold and calibration are of pairs that they were not fitted on, in five folds; what is
+    saved is fitted on all pairs.
+
+    Args:
+        model: whatever :func:`tertium.load` takes; its files are copied.
+        pairs: two texts and a grade, 0 or 1, or a word in every row.
+        output: folder for the model; must not exist yet, or be empty.
+        precision: wanted share of right ones among the pairs that are accepted.
+        recall: wanted share of accepted ones among those to accept; without either, the threshold
+            with the best F1.
+        confidence: with which the wanted share holds on new pairs of the same kind.
+        positive: lowest grade, or word, that counts as yes (default: of words the last).
+        name: what is decided (default: ``duplicate``, or the word that counts as yes).
+        engine: what runs the model.
+        resamples: bootstrap samples of the intervals.
+        seed: for folds and bootstrap.
+        train: also fine-tune the model on two thirds of the pairs, and keep what ranks the other
+            third better; threshold and calibration of a trained model come from that third.
+        recipe: for training (default: the one for such labels).
+        settings: changes to the recipe, by their place.
+        progress: False for no progress on standard error.
+        reading: how the file is read, as :func:`tertium.data.recognise` takes it: columns, labels,
+            scale, split.
+    """
+    output = Path(output)
+    check_new_folder(output)
+    if precision is not None and recall is not None:
+        raise TertiumError("Ask for precision or for recall: a threshold can keep one promise.")
+    goal: Goal = "f1" if precision is None and recall is None else "precision"
+    goal = goal if recall is None else "recall"
+    aim = Aim(goal, precision if recall is None else recall, confidence)
+    found = pairs if isinstance(pairs, Recognised) else recognise(Path(pairs), **reading)
+    path = found.file
+    own = LabelledPairs.read(found)
+    asked = (
+        None if positive is None else f"{positive:g}" if isinstance(positive, float) else positive
+    )
+    counted = own.positive(asked)
+    if counted is None and aim.goal != "f1":
+        raise TertiumError(
+            f"{path}: a {aim.goal} needs to know which grades count as yes: --positive "
+            f"{(own.scale.low + own.scale.high) / 2:g}, for example."
+        )
+    yes = None if counted is None else counted[0]
+    own.check(yes)
+    loaded, source = load(model, engine=engine), resolve(model)
+    tuned = None
+    with tempfile.TemporaryDirectory() as place:
+        if train:
+            tuned, loaded, source, own = _trained(
+                *(model, loaded, own, Path(place)),
+                recipe=recipe,
+                settings=settings or {},
+                engine=engine,
+                seed=seed,
+                progress=progress,
+            )
+            counted = own.positive(asked)
+            yes = None if counted is None else counted[0]
+            own.check(yes)
+        scores = measures(loaded, own.items, progress=progress)
+        decision, notes = _decision(own, scores, yes, aim, resamples=resamples, seed=seed)
+        decision = decision.model_copy(
+            update={
+                "name": name or _name(own, asked),
+                "positive": None if counted is None else counted[1],
+                "source": DecisionSource(
+                    file=path.name,
+                    sha256=sha256(path),
+                    pairs=len(own),
+                    positives=None if yes is None else int(yes.sum()),
+                ),
+            }
+        )
+        uses = [DECISION, *(["training"] if tuned and tuned["kept"] == "trained" else [])]
+        seen = [TrainingData(name=str(path), split=found.split, use=use) for use in uses]
+        save_decided(source, loaded, decision, output, seen=seen)
+    return Fitted(output, decision, found, (*found.notes, *own.notes, *notes), tuned)
+
+
+def _trained(
+    model: str | os.PathLike[str],
+    loaded: Model,
+    own: LabelledPairs,
+    place: Path,
+    *,
+    recipe: str | None,
+    settings: Mapping[str, Any],
+    engine: str,
+    seed: int,
+    progress: bool | None,
+) -> tuple[dict[str, Any], Model, Path, LabelledPairs]:
+    """Train on two thirds, compare on the rest; gives what was kept and the pairs to decide by."""
+    require("train", purpose="--train", packages=("torch", "accelerate"))
+    from tertium.recipes.choose import choose
+    from tertium.recipes.train import train
+
+    folds = folds_of(own, folds=3, seed=seed)
+    if not folds.any():
+        raise TertiumError(
+            f"{own.file}: the pairs hang together by the sentences they share, so none can be held "
+            "out to compare the trained model with the other. Leave out --train."
+        )
+    held, pairs = folds == 0, place / "pairs.jsonl"
+    rest, unseen = own.subset(~held), own.subset(held)
+    names = own.scale.names
+    with pairs.open("w", encoding="utf-8") as stream:
+        for item, label in zip(rest.items, rest.labels.tolist(), strict=True):
+            row = dict(zip(("sentence1", "sentence2", "condition"), item, strict=False))
+            said = label if names is None or own.binary else names[round(label - own.scale.low)]
+            stream.write(json.dumps({**row, "label": said}, ensure_ascii=False) + "\n")
+    ends = None if own.binary or names is not None else (own.scale.low, own.scale.high)
+    words = None if own.binary or names is None else list(names)
+    chosen = choose(recognise(pairs, labels=words, scale=ends), recipe=recipe)
+    changes = {"encoder.model": str(model), "encoder.adapter_rank": None}
+    result = place / "model"
+    train(
+        chosen.recipe,
+        result,
+        settings={**chosen.settings, **changes, **settings},
+        seed=seed,
+        evaluate_after=False,
+        progress=progress,
+    )
+    after = load(result, engine=engine)
+    yes = unseen.labels > 0.5 if own.binary else None
+    figures_ = [
+        headline(unseen, measures(each, unseen.items, progress=progress)["score"], yes)
+        for each in (loaded, after)
+    ]
+    better = figures_[1] > figures_[0]
+    report = {
+        "recipe": called(chosen.recipe),
+        "reasons": list(chosen.reasons),
+        "figure": "average_precision" if own.binary else "spearman",
+        "pairs": {"trained_on": len(rest), "held_out": len(unseen)},
+        "before": hundred(figures_[0]),
+        "after": hundred(figures_[1]),
+        "kept": "trained" if better else "as it was",
+    }
+    if better:
+        return report, after, result, unseen
+    return report, loaded, resolve(model), own
+
+
+def measures(
+    model: Model, items: Sequence[tuple[str, ...]], *, progress: bool | None = None
+) -> dict[Measure, Vector]:
+    """The score of each pair and, where it is another number, the cosine.
+
+    Args:
+        model: asked once for each distinct text.
+        items: pairs, or triples; a condition is left out if the model takes none.
+        progress: False for no progress on standard error.
+    """
+    if model.takes_conditions:
+        if any(len(item) < 3 for item in items):
+            raise TertiumError(
+                f"{model.name} compares under a condition, and the pairs have none. Add a column "
+                "condition, or take another model."
+            )
+        return {"score": _finite(model, model.score(items, progress=progress))}
+    pairs = [(item[0], item[1]) for item in items]
+    if not isinstance(model, Embedder):
+        return {"score": _finite(model, model.score(pairs, progress=progress))}
+    vectors = np.asarray(model.encode([text for pair in pairs for text in pair], progress=progress))
+    first, second = vectors[0::2], vectors[1::2]
+    cosines = cosine_rows(first, second)
+    if model.reads_together:
+        scores = model.score(pairs, progress=progress)
+    else:
+        scores = model.score_vectors(first, second)
+    found: dict[Measure, Vector] = {"score": _finite(model, scores)}
+    if not np.array_equal(scores, cosines):
+        found["cosine"] = _finite(model, cosines)
+    return found
+
+
+def _finite(model: Model, scores: Any) -> Vector:
+    found = np.asarray(scores, np.float64)
+    if not np.isfinite(found).all():
+        raise TertiumError(f"{model.name} gives a score that is not finite.")
+    return found
+
+
+def _decision(
+    own: LabelledPairs,
+    scores: dict[Measure, Vector],
+    yes: NDArray[np.bool_] | None,
+    aim: Aim,
+    *,
+    resamples: int,
+    seed: int,
+) -> tuple[Decision, list[str]]:
+    """Rules for score and cosine, the figures of the score, and what to say of them."""
+    folds = folds_of(own, seed=seed)
+    by: dict[Measure, Rule] = {}
+    by["score"], held = decide(own, scores["score"], yes, folds, aim, seed=seed)
+    for measure in scores.keys() - {"score"}:
+        by[measure], _ = decide(own, scores[measure], yes, folds, aim, seed=seed, or_none=True)
+    counts = resampled(own, resamples=resamples, seed=seed)
+    measured = figures(own, scores["score"], yes, counts)
+    notes = _notes(own, scores["score"], yes, folds, held)
+    decision = Decision(
+        name="",
+        goal=None if yes is None else aim.goal,
+        wanted=None if yes is None else aim.wanted,
+        confidence=None if yes is None or aim.goal == "f1" else aim.confidence,
+        by=by,
+        source=DecisionSource(file="", sha256="", pairs=len(own)),
+        figures={**measured, "held_out": held},
+    )
+    return decision, notes
+
+
+def _notes(
+    own: LabelledPairs,
+    scores: Vector,
+    yes: NDArray[np.bool_] | None,
+    folds: NDArray[np.int64],
+    held: dict[str, Any],
+) -> list[str]:
+    notes = []
+    if len(own) < _UNSURE:
+        notes.append(
+            f"{len(own)} pairs are few: look at the intervals before you rely on the figures"
+        )
+    if not folds.any():
+        notes.append(
+            "the pairs hang together by the sentences they share, so none could be held out: "
+            "threshold and calibration are measured on the pairs they were fitted on"
+        )
+    useless = spearman(own.labels if yes is None else yes.astype(float), scores)
+    if not useless > 0:
+        notes.append(
+            "the scores do not rise with the labels: are the labels the wrong way round, or the "
+            "wrong column? The calibration is constant"
+        )
+    without = held.get("decision", {}).get("folds_without_threshold", 0)
+    if without:
+        notes.append(
+            f"with four fifths of the pairs, {without} of {held['folds']} folds found no threshold "
+            "that keeps the promise, and accept nothing in the held-out figures"
+        )
+    return notes
+
+
+def _name(own: LabelledPairs, asked: str | None) -> str:
+    word = asked if asked is not None else (own.scale.names or ("1",))[-1]
+    known = own.scale.names is not None and word in own.scale.names
+    return word if known and word not in _WORDS_FOR_YES else "duplicate"
+
+
+def save_decided(
+    source: Path, model: Model, decision: Decision, output: Path, *, seen: Sequence[TrainingData]
+) -> None:
+    """Copy a model's folder and put the decision into its manifest."""
+    manifest = read_manifest(source) or Manifest(
+        kind=model.kind,
+        pooling=model.pooling,
+        scale=model.scale,
+        training_data=model.training_data,
+    )
+    details = {**manifest.details, DECISION: decision.model_dump(mode="json")}
+    known = [
+        each for each in manifest.training_data if not each.name.startswith(str(source.parent))
+    ]
+    data = tuple(dict.fromkeys([*known, *seen]))
+    with atomic_folder(output, last=FILE_NAME) as temporary:
+        shutil.copytree(
+            source, temporary, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "run")
+        )
+        write_manifest(
+            temporary, manifest.model_copy(update={"details": details, "training_data": data})
+        )
+
+
+def headline(own: LabelledPairs, scores: Vector, yes: NDArray[np.bool_] | None) -> float:
+    """The figure by which models are chosen: average precision, or Spearman's correlation."""
+    if own.binary and yes is not None:
+        return average_precision(yes, scores)
+    return spearman(own.labels, scores)

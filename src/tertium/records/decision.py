@@ -1,0 +1,216 @@
+"""What a model decides by: thresholds and calibrations that were fitted on labelled pairs."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from tertium.records.record import Frozen
+
+__all__ = ["Calibration", "Decision", "DecisionSource", "Goal", "Measure", "Rule", "Verdict"]
+
+Vector = NDArray[np.float64]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Goal = Literal["precision", "recall", "f1"]
+Measure = Literal["score", "cosine"]
+
+
+class Calibration(Frozen):
+    """A map from scores to grades or probabilities that never falls.
+
+    Attributes:
+        method: ``isotonic`` is linear between knots; ``platt`` is the logistic function of a line,
+            and ``linear`` the line itself.
+        low: lowest value that it gives.
+        high: highest.
+        scores: knots, ascending.
+        values: at the knots.
+        slope: of the line.
+        offset: of the line.
+    """
+
+    method: Literal["isotonic", "platt", "linear"]
+    low: Number
+    high: Number
+    scores: tuple[Number, ...] = ()
+    values: tuple[Number, ...] = ()
+    slope: Number = 0.0
+    offset: Number = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.scores) != len(self.values) or (self.method == "isotonic") != bool(self.scores):
+            raise ValueError("an isotonic calibration has as many values as scores, others none")
+        if any(np.diff(self.scores) < 0) or any(np.diff(self.values) < 0) or self.slope < 0:
+            raise ValueError("a calibration never falls")
+        return self
+
+    def __call__(self, scores: ArrayLike) -> Vector:
+        """What the scores stand for."""
+        found = np.asarray(scores, dtype=np.float64)
+        if self.method == "isotonic":
+            found = np.interp(found, self.scores, self.values)
+        else:
+            found = self.slope * found + self.offset
+            if self.method == "platt":
+                found = 1 / (1 + np.exp(-np.clip(found, -500, 500)))
+        return np.asarray(found.clip(self.low, self.high))
+
+
+class Rule(Frozen):
+    """What is made of a number that a model gives for a pair.
+
+    Attributes:
+        threshold: pairs from here on are accepted; None if only grades were fitted.
+        interval: 95 % of the thresholds that bootstrap samples of the pairs give.
+        probability: that a pair is one to accept.
+        grade: on the scale of the labels.
+    """
+
+    threshold: Number | None = None
+    interval: tuple[Number, Number] | None = None
+    probability: Calibration | None = None
+    grade: Calibration | None = None
+
+
+class DecisionSource(Frozen):
+    """The pairs that a decision was fitted on.
+
+    Attributes:
+        file: its name.
+        sha256: of its bytes.
+        pairs: how many of them counted.
+        positives: how many of these are to be accepted; None for grades without a threshold.
+    """
+
+    file: str
+    sha256: str
+    pairs: int
+    positives: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a decision says of one pair.
+
+    Attributes:
+        name: what is decided, such as ``duplicate``.
+        accepted: whether the pair is one; None where there is no threshold.
+        probability: that it is one, if it was fitted.
+        grade: on the scale of the labels, if it was fitted.
+    """
+
+    name: str
+    accepted: bool | None
+    probability: float | None
+    grade: float | None
+
+    @property
+    def answer(self) -> str | None:
+        """``yes``, ``no``, or None where there is no threshold."""
+        return None if self.accepted is None else "yes" if self.accepted else "no"
+
+    def __str__(self) -> str:
+        """One line.
+
+        >>> print(Verdict("duplicate", True, 0.974, None))
+        duplicate: yes, 97 % sure
+        >>> print(Verdict("duplicate", False, 0.7, None))
+        duplicate: no (70 % likely, and the threshold asks for more)
+        """
+        if self.accepted is None:
+            return "" if self.grade is None else f"grade {self.grade:.2f}"
+        said = f"{self.name}: {self.answer}"
+        if self.probability is None:
+            return said
+        sure = self.probability if self.accepted else 1 - self.probability
+        if sure >= 0.5:
+            return f"{said}, {_percent(sure)} sure"
+        doubt = (
+            "but the threshold asks for less"
+            if self.accepted
+            else "and the threshold asks for more"
+        )
+        return f"{said} ({_percent(self.probability)} likely, {doubt})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields, for JSON."""
+        return {"decision": self.answer, "probability": self.probability, "grade": self.grade}
+
+
+class Decision(Frozen):
+    """Thresholds and calibrations of a model, and where they come from.
+
+    Attributes:
+        format: raised when fields change.
+        name: what is decided, such as ``duplicate``.
+        goal: what the threshold is for; None where there is none.
+        wanted: the precision or recall that was asked for.
+        confidence: with which it holds.
+        positive: which labels count as yes, in words.
+        by: rules for the model's score and, if that is not its cosine, for the cosine.
+        source: the pairs.
+        figures: what was measured on held-out pairs, as ``tertium fit --json`` prints them.
+    """
+
+    format: Literal[1] = 1
+    name: str
+    goal: Goal | None = None
+    wanted: Number | None = None
+    confidence: Number | None = None
+    positive: str | None = None
+    by: dict[Measure, Rule]
+    source: DecisionSource
+    figures: dict[str, Any] = Field(default_factory=dict)
+
+    def rule(self, measure: Measure = "score") -> Rule:
+        """The rule for ``measure``; that of the score where both are the same number."""
+        return self.by.get(measure, self.by["score"])
+
+    def verdicts(self, scores: ArrayLike, *, measure: Measure = "score") -> list[Verdict]:
+        """What it says of pairs with these scores, or cosines."""
+        rule, found = self.rule(measure), np.atleast_1d(np.asarray(scores, dtype=np.float64))
+        accepted = None if rule.threshold is None else (found >= rule.threshold).tolist()
+        likely = None if rule.probability is None else rule.probability(found).tolist()
+        grades = None if rule.grade is None else rule.grade(found).tolist()
+        return [
+            Verdict(
+                self.name,
+                None if accepted is None else accepted[at],
+                None if likely is None else likely[at],
+                None if grades is None else grades[at],
+            )
+            for at in range(len(found))
+        ]
+
+    def reason(self, measure: Measure = "score") -> str:
+        """Which threshold is used and where it comes from, in words."""
+        threshold = self.rule(measure).threshold
+        origin = f"fitted on {self.source.pairs:,} pairs of {self.source.file}"
+        if threshold is None:
+            return f"grades {origin}"
+        aim = "for the best F1"
+        if self.goal != "f1":
+            aim = (
+                f"for {self.goal} ≥ {self.wanted:g} at {_percent(self.confidence or 0)} confidence"
+            )
+        return f"threshold {threshold:.4f} {aim}, {origin}"
+
+    def to_json(self, measure: Measure = "score") -> dict[str, Any]:
+        """What commands and answers say of the threshold they used."""
+        return {
+            "name": self.name,
+            "threshold": self.rule(measure).threshold,
+            "goal": self.goal,
+            "wanted": self.wanted,
+            "confidence": self.confidence,
+            "pairs": self.source.pairs,
+            "file": self.source.file,
+        }
+
+
+def _percent(share: float) -> str:
+    """Whole percents, and never 100 or 0 of what is not certain."""
+    return f"{min(max(round(100 * share), 1), 99) if 0 < share < 1 else round(100 * share)} %"
