@@ -1,8 +1,6 @@
 """Labels: proposals, the file, the page by keyboard, and what other programs export."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -148,33 +146,36 @@ def test_labels_survive_kill_9(tmp_path: Path, tiny_bert: Path) -> None:
     command += ["--model", str(tiny_bert), "--count", "6", "--port", "0", "--json"]
     answered = 0
     for _ in range(2):
-        process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        try:
-            assert process.stdout is not None
-            threading.Timer(120, process.kill).start()
-            text = ""
-            while not text.rstrip().endswith("}"):
-                text += process.stdout.readline()
-                assert process.poll() is None
-            url = json.loads(text)["url"]
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=quiet, text=True
+        ) as process:
+            late = threading.Timer(120, process.kill)
+            late.start()
+            try:
+                assert process.stdout is not None
+                text = ""
+                while not text.rstrip().endswith("}"):
+                    text += process.stdout.readline()
+                    assert process.poll() is None
+                url = json.loads(text)["url"]
 
-            def ask(path: str, url: str = url, **body: Any) -> Any:
-                data = json.dumps({"rater": "ann", **body}).encode()
-                asked = urllib.request.Request(
-                    f"{url}/v1/label{path}", data, {"content-type": "application/json"}
-                )
-                return json.load(urllib.request.urlopen(asked, timeout=30))
+                def ask(path: str, url: str = url, **body: Any) -> Any:
+                    data = json.dumps({"rater": "ann", **body}).encode()
+                    asked = urllib.request.Request(
+                        f"{url}/v1/label{path}", data, {"content-type": "application/json"}
+                    )
+                    with urllib.request.urlopen(asked, timeout=30) as answer:
+                        return json.load(answer)
 
-            state = ask("/state")
-            assert state["done"] == answered
-            for _ in range(2):
-                state = ask("", id=state["item"]["id"], label=3)
-                answered += 1
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+                state = ask("/state")
+                assert state["done"] == answered
+                for _ in range(2):
+                    state = ask("", id=state["item"]["id"], label=3)
+                    answered += 1
+            finally:
+                late.cancel()
+                process.kill()
     assert len((tmp_path / "labels.jsonl").read_text().splitlines()) == 4
 
 
