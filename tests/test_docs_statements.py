@@ -143,7 +143,7 @@ def test_command_lines_are_found_and_mistakes_noticed() -> None:
     assert mistake(["compar", "a", "b"]) == "compar"
     assert mistake(["index", "build|ad"]) == "ad"
     assert mistake(["encode", "x.txt", "--worker", "3"]) == "--worker"
-    assert mistake(["encode", "x.txt", "--workers", "3", "-o", "y/"]) is None
+    assert mistake(["encode", "x.txt", "--jobs", "3", "-o", "y/"]) is None
 
 
 def test_the_reference_states_the_default_of_every_option() -> None:
@@ -165,11 +165,11 @@ def test_the_reference_states_the_default_of_every_option() -> None:
     assert stated == actual and len(stated) > 90
 
 
-def test_help_and_pages_agree_on_workers() -> None:
-    (workers,) = [p for p in COMMANDS["tertium encode"].params if "--workers" in p.opts]
+def test_help_and_pages_agree_on_jobs() -> None:
+    (jobs,) = [p for p in COMMANDS["tertium encode"].params if "--jobs" in p.opts]
     rule = "one per processor, at most 8"
-    assert rule in workers.help and rule in text_of("how-to/bulk.md")
-    assert defaults("tertium encode")["--workers"] == rule
+    assert rule in jobs.help and rule in text_of("how-to/bulk.md")
+    assert defaults("tertium encode")["--jobs"] == rule
 
 
 def test_the_engines_page_names_the_commands_that_take_an_engine() -> None:

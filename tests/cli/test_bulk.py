@@ -100,7 +100,7 @@ def test_conditions_are_left_out_by_a_model_that_takes_none(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["encode", "texts.txt", "-o", "out.npy", "--workers", "2"], "--workers is for an output"),
+        (["encode", "texts.txt", "-o", "out.npy", "--jobs", "2"], "--jobs is for an output"),
         (
             ["score", "texts.txt", "-o", "out.tsv", "--shard-rows", "2"],
             "--shard-rows is for an output",

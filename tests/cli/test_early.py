@@ -59,7 +59,7 @@ CASES: list[tuple[str, str]] = [
     ("score pairs.tsv -o out.tsv -m ./nowhere", NOWHERE),
     ("score pairs.tsv -o out.tsv --engine onyx", NO_ENGINE),
     ("score pairs.tsv -o pairs.tsv", "named twice"),
-    ("score pairs.tsv -o out.tsv --workers 2", "--workers is for an output folder"),
+    ("score pairs.tsv -o out.tsv --jobs 2", "--jobs is for an output folder"),
     ("score pairs.tsv -o shards/ --workers 0", "at least one worker"),
     ("score pairs.tsv -o shards/ --on-error ignore", "No way with bad rows 'ignore'"),
     ("score missing.tsv -o shards/", MISSING),

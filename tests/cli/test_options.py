@@ -8,8 +8,11 @@ from enum import Enum
 from typing import Any
 
 import pytest
+import typer.testing
 from pydantic import BaseModel
 
+from tertium.cli import PANELS, app
+from tertium.cli import command as command_line
 from tertium.recipes.files import read_recipe
 from tools.reference import commands
 
@@ -32,7 +35,12 @@ FEEDS = {
     "train": ["tertium.recipes.train.train"],
     "tune": ["tertium.engines.tuning.tune"],
 }
-RENAMED = {"bootstrap": "resamples", "evaluation": "evaluate_after", "from_": "back"}
+RENAMED = {
+    "bootstrap": "resamples",
+    "evaluation": "evaluate_after",
+    "from_": "back",
+    "jobs": "workers",
+}
 # What commands decide for themselves.
 OWN = {("score", "model"), ("encode", "workers"), ("score", "workers"), ("encode", "shard_rows")}
 OWN |= {("score", "shard_rows"), ("report", "sentence"), ("tune", "texts")}
@@ -54,7 +62,8 @@ def test_defaults_are_those_of_the_functions(command: str) -> None:
     options = {p.name: p for p in commands()[f"tertium {command}"].params}
     for name in FEEDS[command]:
         for key, parameter in inspect.signature(pkgutil.resolve_name(name)).parameters.items():
-            given = {RENAMED.get(option, option): p for option, p in options.items()}.get(key)
+            named = RENAMED | ({"top_k": "k"} if command == "index search" else {})
+            given = {named.get(option, option): p for option, p in options.items()}.get(key)
             if given is None or parameter.default is parameter.empty or (command, key) in OWN:
                 continue
             default = parameter.default
@@ -72,3 +81,22 @@ def test_distil_states_the_settings_of_its_recipe() -> None:
     for name in ("epochs", "batch_size", "learning_rate", "seed"):
         assert stated(options[name]) == getattr(train, name), name
     assert options["student"].default == recipe.encoder.model
+
+
+def test_old_names_of_options_still_work_and_are_not_shown() -> None:
+    offered = {name: {o for p in c.params for o in p.opts} for name, c in commands().items()}
+    for (command, old), new in command_line.RENAMED.items():
+        full = next(name for name in offered if name.endswith(f" {command}"))
+        assert new in offered[full] and old not in offered[full]
+    context = typer.Context(commands()["tertium index search"])
+    commands()["tertium index search"].parse_args(context, ["x", "--k=3", "--", "--k"])
+    assert context.params["top_k"] == 3 and context.params["queries"] == ["--k"]
+
+
+def test_help_is_in_panels_and_shows_no_type_beside_flags() -> None:
+    shown = typer.testing.CliRunner().invoke(app, ["--help"]).output
+    assert [shown.index(f"─ {panel} ─") for panel in PANELS] == sorted(
+        shown.index(f"─ {panel} ─") for panel in PANELS
+    )
+    for name in ("mine", "index", "models"):
+        assert "bool" not in typer.testing.CliRunner().invoke(app, [name, "--help"]).output

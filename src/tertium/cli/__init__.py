@@ -3,6 +3,7 @@
 import io
 import sys
 import warnings
+from collections.abc import Callable
 
 import typer
 
@@ -23,6 +24,7 @@ from tertium.cli import (
     serve,
     train,
 )
+from tertium.cli.command import Command, Group
 from tertium.cli.output import note, show_warning
 from tertium.errors import TertiumError, missing_extra
 from tertium.progress import heartbeat
@@ -31,44 +33,34 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="tertium",
+    cls=Group,
     help="How similar are two texts, and in what way?",
     epilog='Try: tertium compare "A cat sleeps." "A kitten is napping."',
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(compare.compare)
-app.command()(explain.explain)
-app.command()(bulk.score)
-app.command()(bulk.encode)
-app.add_typer(index.app, name="index")
-app.command()(corpus.mine)
-app.command()(corpus.dedupe)
-app.command()(corpus.cluster)
-app.command()(label.label)
-app.command()(fit.fit)
-app.command()(evaluate.evaluate)
-app.command()(train.train)
-app.command()(train.recipes)
-app.command()(train.distil)
-app.command()(train.sweep)
-app.command()(train.lowshot)
-app.command()(analysis.augment)
-app.command()(analysis.attention)
-app.command()(explain.focus)
-app.command()(serve.serve)
-app.add_typer(models.app, name="models")
-app.command()(analysis.inspect)
-app.command()(evaluate.report)
-app.command()(models.convert)
-app.command()(engines.export)
-app.command()(engines.tune)
-app.command()(models.ensemble)
-app.command()(data.silver)
-app.command()(data.backtranslate)
-app.command("rtt", hidden=True)(data.backtranslate)  # its name before
-app.add_typer(data.app, name="data")
-app.command()(doctor.doctor)
+PANELS: dict[str, list[Callable[..., None] | tuple[str, typer.Typer]]] = {
+    "Use": [compare.compare, explain.explain, bulk.score, bulk.encode, ("models", models.app)],
+    "Corpus": [("index", index.app), corpus.mine, corpus.dedupe, corpus.cluster],
+    "Train": [
+        *(label.label, fit.fit, train.train, train.recipes, ("data", data.app)),
+        *(data.silver, data.backtranslate, train.distil, models.ensemble),
+        *(train.sweep, train.lowshot),
+    ],
+    "Measure": [
+        *(evaluate.evaluate, evaluate.report, analysis.inspect),
+        *(analysis.attention, analysis.augment, explain.focus),
+    ],
+    "Serve": [serve.serve, engines.tune, engines.export, models.convert, doctor.doctor],
+}
+for _panel, _entries in PANELS.items():
+    for _entry in _entries:
+        if isinstance(_entry, tuple):
+            app.add_typer(_entry[1], name=_entry[0], rich_help_panel=_panel, cls=Group)
+        else:
+            app.command(rich_help_panel=_panel, cls=Command)(_entry)
+app.command("rtt", hidden=True, cls=Command)(data.backtranslate)  # its name before
 
 
 @app.callback(invoke_without_command=True)

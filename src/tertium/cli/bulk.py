@@ -24,7 +24,7 @@ __all__ = ["encode", "score"]
 class FolderOptions:
     """Options that only make sense for an output folder; None where none was given."""
 
-    workers: Annotated[
+    jobs: Annotated[
         int | None,
         typer.Option(
             help="For a folder: worker processes (default: one per processor, at most 8)."
@@ -61,7 +61,7 @@ class FolderOptions:
         from tertium.jobs import Execution
 
         execution = Execution(
-            workers=self.workers,
+            workers=self.jobs,
             threads=1 if self.threads is None else self.threads,
             cluster=self.engine_cluster,
             address=self.ray_address,

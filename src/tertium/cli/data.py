@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tertium.cli import checks, options
+from tertium.cli.command import Command
 from tertium.cli.output import count, show, table
 
 __all__ = ["app", "backtranslate", "check", "silver"]
@@ -13,7 +14,7 @@ __all__ = ["app", "backtranslate", "check", "silver"]
 app = typer.Typer(help="Check data files.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=Command)
 @options.grouped
 def check(
     file: Annotated[

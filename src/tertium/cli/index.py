@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tertium.cli import checks, options
+from tertium.cli.command import Command
 from tertium.cli.output import VERDICT, cell, count, show, table, verdict_cells
 from tertium.errors import TertiumError, unknown_name
 
@@ -37,7 +38,7 @@ Passages = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=Command)
 @options.grouped
 def build(
     output: Annotated[Path, typer.Option("--output", "-o", help="New folder for the index.")],
@@ -72,7 +73,7 @@ def build(
     _show_added(index, len(index), as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 @options.grouped
 def add(
     index: Folder,
@@ -93,7 +94,7 @@ def add(
     _show_added(opened, added, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 def update(
     index: Folder,
     texts: Annotated[
@@ -146,7 +147,7 @@ def update(
     return show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
 
 
-@app.command()
+@app.command(cls=Command)
 def delete(
     index: Folder,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of texts.")] = None,
@@ -173,7 +174,7 @@ def delete(
     show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
 
 
-@app.command()
+@app.command(cls=Command)
 def compact(index: Folder, as_json: options.Json = False) -> None:
     """Give back the space of deleted texts.
 
@@ -185,7 +186,7 @@ def compact(index: Folder, as_json: options.Json = False) -> None:
     show(_summary(opened) | {"saved": saved}, as_json=as_json, notes=message)
 
 
-@app.command()
+@app.command(cls=Command)
 def export(
     index: Folder,
     output: Annotated[
@@ -210,7 +211,7 @@ def export(
     show(document, as_json=as_json, notes=f"{output}: {count(rows, 'vector')} with their texts")
 
 
-@app.command()
+@app.command(cls=Command)
 def search(
     index: Folder,
     queries: Annotated[list[str] | None, typer.Argument(help="Texts to look for.")] = None,
@@ -226,7 +227,7 @@ def search(
         Path | None,
         typer.Option("--output", "-o", help="File for the hits: .tsv, .csv or .jsonl."),
     ] = None,
-    k: Annotated[int, typer.Option(min=1, help="Number of hits per query.")] = 10,
+    top_k: Annotated[int, typer.Option(min=1, help="Number of hits per query.")] = 10,
     threshold: Annotated[
         float | None,
         typer.Option(help="Minimum cosine of a hit.", callback=checks.threshold),
@@ -243,7 +244,8 @@ def search(
         ),
     ] = None,
     condition: Annotated[
-        str | None, typer.Option("--on", help="Rank the first hits with respect to this.")
+        str | None,
+        typer.Option("--on", metavar="CONDITION", help="Rank the first hits with respect to this."),
     ] = None,
     rerank_top: Annotated[int, typer.Option(min=1, help="How many hits that model is given.")] = 50,
     model: options.IndexModel = None,
@@ -254,7 +256,7 @@ def search(
 ) -> None:
     """Find the texts of an index that are nearest to a query.
 
-    Example: tertium index search my-index "A kitten is napping." --k 3
+    Example: tertium index search my-index "A kitten is napping." --top-k 3
     """
     from tertium.corpus.inputs import TABLES
     from tertium.files import check_ending, check_outputs
@@ -267,7 +269,7 @@ def search(
         check_ending(output, TABLES)
         check_outputs(file, output)
     opened = _open(index, model, engine)
-    chosen: dict[str, Any] = {"k": k, "threshold": threshold, "where": where, "hybrid": hybrid}
+    chosen: dict[str, Any] = {"k": top_k, "threshold": threshold, "where": where, "hybrid": hybrid}
     if rerank is not None or condition is not None:
         from tertium.engines.loading import load
 
@@ -314,7 +316,7 @@ def search(
     )
 
 
-@app.command()
+@app.command(cls=Command)
 def stats(
     index: Folder,
     check: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tertium.cli import checks, options
+from tertium.cli.command import Command
 from tertium.cli.output import cell, show, table
 
 __all__ = ["app", "convert", "ensemble", "fetch", "models"]
@@ -49,7 +50,7 @@ def models(context: typer.Context, as_json: options.Json = False) -> None:
     )
 
 
-@app.command()
+@app.command(cls=Command)
 def fetch(
     name: Annotated[str, typer.Argument(help="base: all-mpnet-base-v2, 438 MB.")] = "base",
     source: Annotated[

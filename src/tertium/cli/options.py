@@ -82,7 +82,10 @@ TrustRemoteCode = Annotated[
         help="Run Python code that comes with the model. It can do anything that you can.",
     ),
 ]
-Condition = Annotated[str | None, typer.Option("--on", help="Compare with respect to this.")]
+Condition = Annotated[
+    str | None,
+    typer.Option("--on", metavar="CONDITION", help="Compare with respect to this condition."),
+]
 Weight = Annotated[
     float | None,
     typer.Option(

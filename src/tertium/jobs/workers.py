@@ -184,7 +184,7 @@ class TaskQueue:
                 when = f"at shard {task[0].index}, lines {first} to {last}"
             raise TertiumError(
                 f"A worker ended {_ATTEMPTS} times {when} ({reason}). If memory is short, use "
-                "fewer --workers. Finished shards are kept: the same command resumes."
+                "fewer --jobs. Finished shards are kept: the same command resumes."
             )
         if task is not None:
             self._waiting.appendleft(task)
