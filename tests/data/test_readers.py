@@ -80,10 +80,12 @@ def test_texts_come_from_the_column_asked_for(write: Write) -> None:
     assert list(iter_texts(path, column="title")) == ["T.", "U."]
 
 
-@pytest.mark.parametrize("column", [None, "body"])
-def test_texts_without_a_column_say_which_there_are(column: str | None, write: Write) -> None:
+@pytest.mark.parametrize(("column", "end"), [(None, "; name yours with --column"), ("body", "")])
+def test_texts_without_a_column_say_which_there_are(
+    column: str | None, end: str, write: Write
+) -> None:
     path = write("a.jsonl", '{"id": 1, "title": "T."}\n')
-    with pytest.raises(DataError, match=r"needs text in column .*; found: id, title"):
+    with pytest.raises(DataError, match=rf"needs text in column .*; found: id, title{end}\."):
         list(iter_texts(path, column=column))
 
 

@@ -224,6 +224,7 @@ def scan_texts(
         value = None if text is None else str(text)
         wanted = absent or names or usual
         remedy = f"needs text in column {' or '.join(wanted)}; found: {', '.join(values)}"
+        remedy += "" if names else "; name yours with --column"
         problem = Problem(str(path), line, wanted[0], value, remedy)
         if (absent or not names) and header is not None:
             raise DataError([problem], column=column)
