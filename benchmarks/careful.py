@@ -2,9 +2,9 @@
 
 python benchmarks/careful.py --fast sts-fast --judge judge        # data: TERTIUM_DATA
 
-Choices look at the choosing half of the contrasts, at opposites that nothing learned from, and at
-the three genres of STS-B's development part. The reporting half and the STS sets are printed beside
-them, and must not choose.
+Choices look at the choosing halves of contrasts and everyday opposites, at opposites that
+nothing learned from, and at the three genres of STS-B's development part. The reporting halves and
+the STS sets are printed beside them, and must not choose.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from common import publish
 
 import tertium
 from tertium.data import benchmarks
-from tertium.data.contradictions import items, opposites
+from tertium.data.contradictions import everyday_opposites, items, opposites
 from tertium.data.overlap import pair_key
 from tertium.evaluation import spearman
 from tertium.evaluation.tasks.contrast import NEGATION
@@ -24,8 +24,9 @@ from tertium.models import Caution
 
 SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 STRENGTHS = (0.0, 0.3, 0.4, 0.5)
-THRESHOLDS = (0.0, 0.5, 0.8, 0.9)
-WORDS = (0, 1, 2, None)
+THRESHOLDS = (0.5, 0.8, 0.9)
+WORDS = (1, 2, 3, None)
+LIFTS = (0.0, 0.5)
 TOUR = ("The patient is allergic to penicillin.", "The patient is not allergic to penicillin.")
 
 
@@ -33,15 +34,18 @@ class Scored:
     """Grades and contradictions of pairs, from which every caution follows."""
 
     def __init__(self, fast: tertium.Model, judge: tertium.Model, pairs: Sequence) -> None:
-        self.low, self.high = fast.scale
+        self.scale = fast.scale
         self.pairs = list(pairs)
         self.grades = fast.score(pairs)
         self.contradiction = judge.score(pairs)
+        self._asked: dict[int | None, np.ndarray] = {}
 
     def by(self, caution: Caution) -> np.ndarray:
         """Grades that so much caution leaves."""
-        asked = np.array([caution.asks(pair) for pair in self.pairs])
-        return caution.lowered(self.grades, self.contradiction * asked, low=self.low)
+        if caution.words not in self._asked:
+            self._asked[caution.words] = np.array([caution.asks(pair) for pair in self.pairs])
+        asked = self._asked[caution.words]
+        return caution.corrected(self.pairs, self.grades, self.contradiction * asked, self.scale)
 
 
 def main() -> None:
@@ -60,11 +64,15 @@ def main() -> None:
     halves = np.array([item.half for item in items()])
     near = scored([(item.text, item.nearer) for item in items()])
     far = scored([(item.text, item.farther) for item in items()])
+    written = np.array([each.half for each in everyday_opposites()])
     kept = [each for each in opposites(subjects=2) if not each.learned]
-    options = [
-        scored([(e.text, getattr(e, side)) for e in kept])
-        for side in ("same", "denied", "opposite")
-    ]
+    made, everyday = (
+        [
+            scored([(e.text, getattr(e, side)) for e in each])
+            for side in ("same", "denied", "opposite")
+        ]
+        for each in (kept, everyday_opposites())
+    )
     dev = benchmarks.load("STS-B", split="dev", text="raw").rows
     genres = np.array([row.subset for row in dev])
     graded = scored([(row.sentence1, row.sentence2) for row in dev])
@@ -73,16 +81,21 @@ def main() -> None:
     sets = {name: _set(name, scored) for name in (SETS if asked.sets else ())}
     denied = np.isin(kinds, NEGATION)
     rows = []
-    for words, threshold, strength in itertools.product(WORDS, THRESHOLDS, STRENGTHS):
-        if strength == 0 and (threshold or words != WORDS[0]):
+    for words, threshold, strength, lift in itertools.product(WORDS, THRESHOLDS, STRENGTHS, LIFTS):
+        if strength == 0 and (lift, threshold, words) != (0, THRESHOLDS[0], WORDS[0]):
             continue
-        caution = Caution(strength, threshold, words)
+        caution = Caution(strength, threshold, words, lift)
         right = near.by(caution) > far.by(caution)
-        same, no, opposite = (option.by(caution) for option in options)
         row = ["all" if words is None else f"{words}", f"{threshold:g}", f"{strength:g}"]
+        row.append(f"{lift:g}")
         row += [_share(right[denied & (halves == half)]) for half in ("choosing", "reporting")]
         row += [_share(right[halves == half]) for half in ("choosing", "reporting")]
-        row += [_share(same > np.maximum(no, opposite)), f"{tour.by(caution)[0]:.2f}"]
+        denials, daily = (
+            _nearest(*(side.by(caution) for side in each)) for each in (made, everyday)
+        )
+        row.append(_share(denials))
+        row += [_share(daily[written == half]) for half in ("choosing", "reporting")]
+        row.append(f"{tour.by(caution)[0]:.2f}")
         for genre in dict.fromkeys(genres):
             rows_of = genres == genre
             row.append(f"{100 * spearman(gold[rows_of], graded.by(caution)[rows_of]):.2f}")
@@ -92,8 +105,9 @@ def main() -> None:
             whole, clean = np.mean(figures, axis=0)
             row += [f"{whole:.2f}", f"{clean:.2f}"]
         rows.append(row)
-    heads = ["words", "from", "strength", "denied, choosing", "denied, reporting", "all, choosing"]
-    heads += ["all, reporting", "opposites", "tour", *dict.fromkeys(genres.tolist()), *sets]
+    heads = ["words", "from", "strength", "lift", "denied, choosing", "denied, reporting"]
+    heads += ["all, choosing", "all, reporting", "opposites", "everyday, choosing"]
+    heads += ["everyday, reporting", "tour", *dict.fromkeys(genres.tolist()), *sets]
     heads += ["average", "leak-free"] if sets else []
     publish("careful", f"{asked.fast} made careful by {asked.judge}", heads, rows)
 
@@ -115,6 +129,10 @@ def _set(name: str, scored) -> tuple:  # noqa: ANN001
 def _figures(caution: Caution, gold: np.ndarray, found: Scored, clean: np.ndarray) -> tuple:
     grades = found.by(caution)
     return 100 * spearman(gold, grades), 100 * spearman(gold[clean], grades[clean])
+
+
+def _nearest(same: np.ndarray, denied: np.ndarray, opposite: np.ndarray) -> np.ndarray:
+    return same > np.maximum(denied, opposite)
 
 
 def _share(right: np.ndarray) -> str:

@@ -1,5 +1,6 @@
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,15 @@ import pytest
 
 import tertium
 from tertium.data import contradictions
-from tertium.data.contradictions import half_of, items, opposites, part_of, reworded
+from tertium.data.contradictions import (
+    Opposition,
+    everyday_opposites,
+    half_of,
+    items,
+    opposites,
+    part_of,
+    reworded,
+)
 from tertium.data.differences import differences, may_contradict
 from tertium.data.tables import DataError
 from tertium.errors import TertiumError
@@ -77,11 +86,14 @@ def test_a_model_that_takes_conditions_has_no_contrasts() -> None:
         tertium.evaluate(FakeConditional(), ["contrast"], resamples=10)
 
 
-def test_denied_opposites_have_three_options() -> None:
-    kept = [each for each in opposites(subjects=2) if not each.learned]
-    assert len(kept) > 200
+@pytest.mark.parametrize("name", ["opposites", "everyday-opposites"])
+def test_denied_opposites_have_three_options(name: str) -> None:
+    kept: Sequence[Opposition] = everyday_opposites()
+    if name == "opposites":
+        kept = [each for each in opposites(subjects=2) if not each.learned]
+    assert len(kept) >= 140 and all(len(set(each.texts)) == 4 for each in kept)
     scores = {(each.text, each.same): 1.0 for each in kept}
-    task = TASKS["opposites"]
+    task = TASKS[name]
 
     def accuracy(scores: dict[tuple[str, str], float]) -> float:
         found = task.run(Context(EmbeddingCache(Told(scores)), resamples=10))

@@ -27,16 +27,23 @@ def careful_of(folder: Path, caution: Caution | None = None) -> CarefulScorer:
 def test_a_contradiction_lowers_a_grade_and_agreement_does_not() -> None:
     grades = np.array([4.0, 4.0, 4.0, 1.0], np.float32)
     found = np.array([0.0, 0.5, 1.0, 1.0], np.float32)
-    np.testing.assert_allclose(Caution(0.5).lowered(grades, found, low=0.0), [4, 3, 2, 0.5])
-    np.testing.assert_allclose(
-        Caution(0.5, 0.5).lowered(grades, found, low=1.0), [4, 4, 2.5, 1], atol=1e-6
-    )
+    pairs = [("It is hot.", "It isn't cold.")] * 3 + [("It is hot.", "It isn't hot.")]
+
+    def corrected(caution: Caution, low: float) -> Any:
+        return caution.corrected(pairs, grades, found, (low, 5.0))
+
+    np.testing.assert_allclose(corrected(Caution(0.5), 0.0), [4, 3, 2, 0.5])
+    np.testing.assert_allclose(corrected(Caution(0.5, 0.5), 1.0), [4, 4, 2.5, 1], atol=1e-6)
+    lifted = Caution(0.5, 0.5, lift=0.4)
+    np.testing.assert_allclose(corrected(lifted, 1.0), [4.4, 4, 2.5, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize(("strength", "threshold"), [(-0.1, 0), (1.1, 0), (0.5, 1), (0.5, -1)])
 def test_caution_has_limits(strength: float, threshold: float) -> None:
     with pytest.raises(TertiumError, match="words is 0 or more"):
         Caution(0.5, words=-1)
+    with pytest.raises(TertiumError, match="lift lies from 0 to 1"):
+        Caution(0.5, lift=2)
     with pytest.raises(TertiumError, match="caution"):
         Caution(strength, threshold)
 
@@ -44,7 +51,7 @@ def test_caution_has_limits(strength: float, threshold: float) -> None:
 def test_a_careful_scorer_is_the_fast_one_less_what_its_judge_takes(tiny_bert: Path) -> None:
     careful = careful_of(tiny_bert)
     doubt = careful.contradiction(PAIRS)
-    unclipped = careful.caution.lowered(careful.fast.score_items(PAIRS), doubt, low=0.0)
+    unclipped = careful.caution.corrected(PAIRS, careful.fast.score_items(PAIRS), doubt, (0.0, 5.0))
     np.testing.assert_allclose(careful.score_items(PAIRS), unclipped, atol=1e-6)
     np.testing.assert_allclose(careful.score(PAIRS), unclipped.clip(0, 5), atol=1e-6)
     np.testing.assert_array_equal(

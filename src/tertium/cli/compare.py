@@ -84,7 +84,7 @@ def _pairs(model: "Model", a: str, b: list[str]) -> list[dict[str, Any]]:
         first, second = vectors[[0] * len(b)], vectors[1:]
         cosines = cosine_rows(first, second).tolist()
     if isinstance(model, CarefulScorer):  # no text is read twice for its vector
-        scores = model.lowered(items, model.fast.grade_vectors(first, second)).clip(*model.scale)
+        scores = model.corrected(items, model.fast.grade_vectors(first, second)).clip(*model.scale)
     elif isinstance(model, Embedder):
         scores = model.score_vectors(first, second)
     else:

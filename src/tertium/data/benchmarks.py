@@ -280,7 +280,10 @@ def _contradictions(split: str, folder: Path | None) -> list[GradedPair]:
         negated=[(row.sentence, row.negated) for row in negated],
         graded=[(row.sentence1, row.sentence2, row.score) for row in graded],
         texts=[row.sentence for row in load("wiki", split="train", folder=folder).rows],
-        without=[row.text for row in contradictions.items()],
+        without=[
+            *(row.text for row in contradictions.items()),
+            *(text for row in contradictions.everyday_opposites() for text in row.texts),
+        ],
     )
 
 
@@ -380,7 +383,7 @@ _SETS = (
         name="contradictions",
         row_type=GradedPair,
         files={},
-        rows={"train": 44_781, "train-ungraded": 38_742},
+        rows={"train": 49_161, "train-ungraded": 43_122},
         licence="as NLI, negation-pairs, STS-B and wiki",
         scale=(0, 1),
         corpus=True,

@@ -27,6 +27,7 @@ __all__ = [
     "Contrast",
     "Opposition",
     "contradictions",
+    "everyday_opposites",
     "half_of",
     "items",
     "opposite_words",
@@ -102,6 +103,7 @@ class Opposition:
         denied: denies it.
         opposite: says its opposite.
         learned: whether rows to learn from may use these words.
+        half: of those that people wrote, whether choices may look at it.
     """
 
     text: str
@@ -109,6 +111,12 @@ class Opposition:
     denied: str
     opposite: str
     learned: bool
+    half: Half | None = None
+
+    @property
+    def texts(self) -> tuple[str, str, str, str]:
+        """All four."""
+        return self.text, self.same, self.denied, self.opposite
 
 
 @dataclass(frozen=True)
@@ -119,29 +127,39 @@ class _Phrase:
     denied: tuple[str, ...]
 
 
+# Forms of "to be" after a subject: present, past, short form, "seem".
+_BE = {
+    "I": ("am", "was", "I'm", "seem"),
+    **{word: ("are", "were", f"{word}'re", "seem") for word in ("You", "We", "They")},
+    **{word: ("is", "was", f"{word}'s", "seems") for word in ("He", "She", "It", "That")},
+}
+_NAMES = ("I", "Maria", "Tom")
+_OTHERS = ("I", "You", "We", "They")  # after which no "is" stands
+
+
+def _inner(subject: str) -> str:
+    """A subject inside a sentence."""
+    return subject if subject in _NAMES else subject[0].lower() + subject[1:]
+
+
 def _state(subject: str, word: str) -> _Phrase:
-    inner = subject if subject[0:2] in ("Ma", "To") else subject[0].lower() + subject[1:]
-    short = f"{subject}'s" if subject in ("He", "She", "It") else f"{subject} is"
-    return _Phrase(
-        affirmed=(
-            f"{subject} is {word}.",
-            f"{short} {word}.",
-            f"{subject} was {word}.",
-            f"{subject} is {word} today.",
-            f"{subject} was {word} when we came.",
-            f"Everybody says that {inner} is {word}.",
-            f"I think {inner} is {word}.",
-        ),
-        denied=(
-            f"{subject} is not {word}.",
-            f"{short} not {word}.",
-            f"{subject} wasn't {word}.",
-            f"{subject} isn't {word} today.",
-            f"{subject} was not {word} when we came.",
-            f"Nobody says that {inner} is {word}.",
-            f"I don't think {inner} is {word}.",
-        ),
-    )
+    be, was, short, seem = _BE.get(subject, ("is", "was", f"{subject} is", "seems"))
+    inner, do = _inner(subject), "does" if seem == "seems" else "do"
+    denied = f"{short} not" if be == "am" else f"{subject} {be}n't"
+    ways = [
+        (f"{subject} {be} {word}.", f"{subject} {be} not {word}."),
+        (f"{short} {word}.", f"{short} not {word}."),
+        (f"{short} {word}.", f"{denied} {word}."),
+        (f"{subject} {was} {word}.", f"{subject} {was}n't {word}."),
+        (f"{subject} {be} {word} today.", f"{denied} {word} today."),
+        (f"{subject} {was} {word} when we came.", f"{subject} {was} not {word} when we came."),
+        (f"{subject} {seem} {word}.", f"{subject} {do}n't seem {word}."),
+        (f"{subject} will be {word}.", f"{subject} won't be {word}."),
+        (f"I think {inner} {be} {word}.", f"I don't think {inner} {be} {word}."),
+    ]
+    if subject == "You":
+        ways.append((f"Be {word}.", f"Don't be {word}."))
+    return _Phrase(tuple(yes for yes, _ in ways), tuple(no for _, no in ways))
 
 
 # Ways of denying that have no affirmed counterpart in the same place.
@@ -161,25 +179,22 @@ def _event(frame: str, base: str, past: str) -> _Phrase:
     def said(verb: str) -> str:
         return frame.replace("_", verb) + "."
 
-    inner = frame[0].lower() + frame[1:] if frame[0:2] not in ("An", "I ") else frame
-    return _Phrase(
-        affirmed=(
-            said(past),
-            said(past),
-            said(f"will {base}"),
-            said(f"has always wanted to {base}"),
-            f"They say {inner.replace('_', past)}.",
-            said(f"could {base}"),
-        ),
-        denied=(
-            said(f"did not {base}"),
-            said(f"didn't {base}"),
-            said(f"will not {base}"),
-            said(f"has never wanted to {base}"),
-            f"They do not say {inner.replace('_', past)}.",
-            said(f"could not {base}"),
-        ),
-    )
+    subject, _, rest = frame.partition(" _")
+    inner = _inner(frame) if frame.split()[0] not in ("I", "Anna") else frame
+    ways = [
+        (said(past), said(f"did not {base}")),
+        (said(past), said(f"didn't {base}")),
+        (said(f"will {base}"), said(f"won't {base}")),
+        (said(f"always {past}"), said(f"never {past}")),
+        (f"They say {inner.replace('_', past)}.", f"They do not say {inner.replace('_', past)}."),
+        (said(f"could {base}"), said(f"couldn't {base}")),
+    ]
+    if subject in ("I", "You", "We", "They"):
+        ways.append((said(base), said(f"don't {base}")))
+    if subject == "You":
+        command = f"{base}{rest}."
+        ways.append((command[0].upper() + command[1:], f"Don't {command}"))
+    return _Phrase(tuple(yes for yes, _ in ways), tuple(no for _, no in ways))
 
 
 @cache
@@ -189,7 +204,7 @@ def _lists() -> dict[str, Any]:
 
 
 def _word_pairs(words: str, separator: str | None) -> list[tuple[str, str]]:
-    pairs = [each.strip().split("/") for each in words.split(separator)]
+    pairs = [each.strip().replace("_", " ").split("/") for each in words.split(separator)]
     return [(first.strip(), second.strip()) for first, second in pairs]
 
 
@@ -246,11 +261,27 @@ def opposites(*, seed: int = 0, subjects: int | None = None) -> list[Opposition]
 def _forms(word: str) -> tuple[str, str]:
     """A verb's base and past, which stand side by side: ``go up went up``, ``keep kept silent``."""
     parts = word.split()
-    middle = (len(parts) + 1) // 2
-    if len(parts) % 2 and len(parts) > 1:  # what follows belongs to both
-        rest = " ".join(parts[2:])
-        return f"{parts[0]} {rest}", f"{parts[1]} {rest}"
+    middle = len(parts) // 2
+    if len(parts) % 2 or parts[1:middle] != parts[middle + 1 :]:  # what follows belongs to both
+        base, past, *rest = parts
+        return " ".join((base, *rest)), " ".join((past, *rest))
     return " ".join(parts[:middle]), " ".join(parts[middle:])
+
+
+@cache
+def everyday_opposites() -> tuple[Opposition, ...]:
+    """Everyday sentences with their denied opposites, written one by one; nothing learns them."""
+    with (_FOLDER / "everyday.tsv").open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return tuple(Opposition(**row, learned=False) for row in rows)  # type: ignore[arg-type]
+
+
+def _third(base: str) -> str:
+    """A verb's third person: ``goes up``."""
+    verb, *rest = base.split()
+    ending = "es" if verb.endswith(("s", "sh", "ch", "x", "o")) else "s"
+    verb = f"{verb[:-1]}ies" if re.search("[^aeiou]y$", verb) else verb + ending
+    return " ".join((verb, *rest))
 
 
 def _oppositions(
@@ -332,6 +363,8 @@ def _around_opposites(draw: random.Random) -> Pairs:
         yield each.text, each.same, 0.0
         yield each.text, each.denied, 1.0
         yield each.text, each.opposite, 1.0
+        if draw.random() < 0.5:
+            yield each.same, each.denied, 1.0
         kind = draw.randrange(4)
         other = learned[(at + draw.randrange(20, 200)) % len(learned)]
         if kind == 0:
@@ -353,13 +386,11 @@ def _denials(draw: random.Random) -> Pairs:
                 continue
             for word, opposite in (words, words[::-1]):
                 for pattern in draw.sample(_DENIALS, 3):
-                    subject = str(draw.choice(group["subjects"]))
-                    inner = {"He": "him", "She": "her", "It": "it"}.get(subject)
-                    if inner is None:
-                        inner = subject[0].lower() + subject[1:]
-                        inner = subject if subject in ("Maria", "Tom") else inner
-                    elif pattern.startswith("It is not true"):
-                        inner = subject.lower()
+                    known = [str(each) for each in group["subjects"]]
+                    subject = draw.choice([each for each in known if each not in _OTHERS])
+                    inner = {"He": "him", "She": "her", "It": "it"}.get(subject, _inner(subject))
+                    if pattern.startswith("It is not true"):
+                        inner = _inner(subject)
                     fill = {"subject": subject, "inner": inner}
                     text = f"{subject} is {word}."
                     yield text, pattern.format(**fill, word=opposite), 0.0
@@ -380,13 +411,14 @@ def _by_word() -> dict[str, list[str]]:
 
 @cache
 def opposite_words() -> dict[str, list[str]]:
-    """Opposites of each word: of adjectives, and of verbs in both of their forms."""
+    """Opposites of each word: of adjectives, and of verbs in their forms."""
     found: dict[str, list[str]] = {}
     lists = _lists()
     pairs = [pair for group in lists["states"] for pair in _word_pairs(group["words"], None)]
     for group in lists["events"]:
         for first, second in _word_pairs(group["words"], ","):
-            pairs += zip(_forms(first), _forms(second), strict=True)
+            forms = [_forms(word) for word in (first, second)]
+            pairs += zip(*((base, past, _third(base)) for base, past in forms), strict=True)
     for first, second in pairs:
         found.setdefault(first, []).append(second)
         found.setdefault(second, []).append(first)
@@ -395,7 +427,7 @@ def opposite_words() -> dict[str, list[str]]:
 
 _PREDICATE = re.compile(
     r"\b(is|are|was|were)( (?:very|quite|too|often|usually))? ([a-z]+)"
-    r"(?=[,.;]| (?:and|but|in|on|at|when|because|after|until|during|before)\b)"
+    r"(?=[,.;]| (?:and|but|in|on|at|to|with|for|when|because|after|until|during|before)\b)"
 )
 
 

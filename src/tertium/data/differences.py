@@ -6,9 +6,13 @@ from functools import cache
 
 from tertium.data.contradictions import items, opposite_words
 
-__all__ = ["differences", "may_contradict"]
+__all__ = ["denies_opposite", "differences", "may_contradict"]
 
-_DENIED = re.compile(r"^(not|no|never|none|nobody|nothing|neither|nor|without|cannot|hardly)$|n't$")
+_DENIED = re.compile(
+    r"^(not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|hardly)$|n['\u2019]t$"
+)
+_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "mis")
+_FEW = 3  # words that only one of two texts has, where both are alike otherwise
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _WORDS = {
     "quantity": "all every each most many much some several few fewer more less half both any "
@@ -91,11 +95,29 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
     >>> may_contradict("A red car.", "Two blue cars stop.", words=1)
     False
     """
-    counts = [Counter(word.lower() for word in _WORD.findall(text)) for text in (a, b)]
-    only = [counts[side] - counts[1 - side] for side in (0, 1)]
+    counts, only = _compared(a, b)
     if 0 < max(side.total() for side in only) <= words:
         return True
     return _denied(counts) or _opposed([set(side) for side in only])
+
+
+def denies_opposite(a: str, b: str) -> bool:
+    """Whether one of two texts that are otherwise alike denies the opposite of what the other says.
+
+    >>> denies_opposite("He is asleep.", "He isn't awake.")
+    True
+    >>> denies_opposite("He is asleep.", "He isn't asleep.")
+    False
+    """
+    counts, only = _compared(a, b)
+    few = max(side.total() for side in only) <= _FEW
+    return few and _denied(counts) and _opposed([set(side) for side in only])
+
+
+def _compared(a: str, b: str) -> tuple[list[Counter[str]], list[Counter[str]]]:
+    """The words of both texts, and those that only one has."""
+    counts = [Counter(word.lower() for word in _WORD.findall(text)) for text in (a, b)]
+    return counts, [counts[side] - counts[1 - side] for side in (0, 1)]
 
 
 def _denied(counts: list[Counter[str]]) -> bool:
@@ -109,7 +131,16 @@ def _denied(counts: list[Counter[str]]) -> bool:
 def _opposed(only: list[set[str]]) -> bool:
     """Whether a word that one text alone has is the opposite of one that the other alone has."""
     known = opposite_words()
-    return any(other in only[1] for word in only[0] for other in known.get(word, ()))
+    return any(
+        other in known.get(word, ()) or word in _negated(other) or other in _negated(word)
+        for word in only[0]
+        for other in only[1]
+    )
+
+
+def _negated(word: str) -> list[str]:
+    """What prefixes may make the opposite of a word."""
+    return [prefix + word for prefix in _PREFIXES] if len(word) > 2 else []
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A careful scorer: a fast one grades from vectors, and a judge that reads both texts lowers it."""
+"""A careful scorer: a fast one grades from vectors; a judge reads both texts and corrects it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.data.differences import may_contradict
+from tertium.data.differences import denies_opposite, may_contradict
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.models.base import Embedder, Member, Model, digest
@@ -28,18 +28,21 @@ FAST, JUDGE = "fast", "judge"  # folders inside a model that was saved whole
 
 @dataclass(frozen=True)
 class Caution:
-    """When a judge is asked, and how much a contradiction lowers a grade.
+    """When a judge is asked, and how much its answer changes a grade.
 
     Attributes:
         strength: share of the grade that a certain contradiction takes.
         threshold: what the judge finds below it counts as no contradiction.
         words: it is asked where one text denies more than the other, where opposites meet, or where
             no more words than these differ; None asks it always.
+        lift: share of what a grade lacks that is added where one text denies the opposite of the
+            other ("asleep", "not awake") and the judge is as sure that they agree.
     """
 
     strength: float
     threshold: float = 0.0
     words: int | None = None
+    lift: float = 0.0
 
     def __post_init__(self) -> None:
         if not (0 <= self.strength <= 1 and 0 <= self.threshold < 1 and (self.words or 0) >= 0):
@@ -47,15 +50,30 @@ class Caution:
                 "caution: strength lies from 0 to 1, threshold from 0 to below 1 and words is 0 or "
                 f"more, not {self.strength}, {self.threshold} and {self.words}."
             )
+        if not 0 <= self.lift <= 1:
+            raise TertiumError(f"caution: lift lies from 0 to 1, not {self.lift}.")
 
     def asks(self, pair: TextPair) -> bool:
         """Whether the judge is asked about a pair."""
         return self.words is None or may_contradict(*pair, words=self.words)
 
-    def lowered(self, grades: Matrix, contradiction: Matrix, *, low: float) -> Matrix:
-        """Grades, nearer to ``low`` the surer the judge is (from 0 to 1) of a contradiction."""
-        doubt = (contradiction - self.threshold).clip(0) / (1 - self.threshold)
-        return np.asarray(low + (grades - low) * (1 - self.strength * doubt), np.float32)
+    def corrected(
+        self,
+        pairs: Sequence[TextPair],
+        grades: Matrix,
+        contradiction: Matrix,
+        scale: tuple[float, float],
+    ) -> Matrix:
+        """Grades, lower the surer the judge is (from 0 to 1) of a contradiction; or lifted."""
+        low, high = scale
+        span = 1 - self.threshold
+        doubt = (contradiction - self.threshold).clip(0) / span
+        found = low + (grades - low) * (1 - self.strength * doubt)
+        if self.lift:
+            agreed = (1 - contradiction / span).clip(0)
+            agreed *= np.array([denies_opposite(*pair) for pair in pairs], np.float32)
+            found += self.lift * agreed * (high - found)
+        return np.asarray(found, np.float32)
 
 
 class CarefulScorer(Embedder):
@@ -67,7 +85,7 @@ class CarefulScorer(Embedder):
     Args:
         fast: grades pairs from their vectors.
         judge: says from 0 to 1 how much two texts contradict each other.
-        caution: how much that lowers a grade.
+        caution: how much that changes a grade.
         name: what results call the model.
 
     Example:
@@ -173,14 +191,14 @@ class CarefulScorer(Embedder):
         kept = {} if truncation is None else {"truncation": truncation}
         vectors = self.fast._sides(pairs, progress=progress, **kept, **options)
         grades = self.fast.grade_vectors(*vectors)
-        return self.lowered(pairs, grades, progress=progress).clip(*self.scale)
+        return self.corrected(pairs, grades, progress=progress).clip(*self.scale)
 
     def score_items(
         self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
     ) -> Matrix:
         """Scores of pairs, also beyond the scale if the fast scorer goes there."""
         pairs = [(a, b) for a, b in items]
-        return self.lowered(pairs, self.fast.score_items(pairs, truncation=truncation))
+        return self.corrected(pairs, self.fast.score_items(pairs, truncation=truncation))
 
     def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
         """Vectors do not say what contradicts what."""
@@ -214,14 +232,14 @@ class CarefulScorer(Embedder):
             )
             write_manifest(temporary, manifest)
 
-    def lowered(
+    def corrected(
         self, pairs: list[TextPair], grades: Matrix, *, progress: bool | None = False
     ) -> Matrix:
-        """Grades of the fast scorer less what the judge takes, also beyond the scale."""
+        """Grades of the fast scorer as the judge corrects them, also beyond the scale."""
         # What is cut is counted where the grades are made: once is enough.
         cut = TokenizationStats(unit="pair")
         doubt = self.contradiction(pairs, progress=progress, truncation=cut)
-        return self.caution.lowered(grades, doubt, low=self.scale[0])
+        return self.caution.corrected(pairs, grades, doubt, self.scale)
 
     def _needs_texts(self) -> str:
         return (

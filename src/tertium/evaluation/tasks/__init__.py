@@ -28,4 +28,5 @@ TASKS: dict[str, Task] = {
     "contrast": ContrastTask("contrast"),
     "negation-pairs": NegationTask("negation-pairs"),
     "opposites": OppositeTask("opposites"),
+    "everyday-opposites": OppositeTask("everyday-opposites", written=True),
 }

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from tertium.data import benchmarks
 from tertium.data.benchmarks import Loaded
-from tertium.data.contradictions import ITEMS, items, opposites, reworded
+from tertium.data.contradictions import (
+    ITEMS,
+    Opposition,
+    everyday_opposites,
+    items,
+    opposites,
+    reworded,
+)
 from tertium.errors import TertiumError
 from tertium.evaluation.metrics import bootstrap_accuracy, hundred, interval
 from tertium.evaluation.tasks.base import Context, EmbeddingCache, Outcome, against_baseline
@@ -163,22 +170,31 @@ class OppositeTask:
 
     name: str
     headline: str = "accuracy"
+    written: bool = False  # one by one, not made of lists and templates
 
     def run(self, context: Context) -> Outcome:
         """Three options for every text; opposites that recipes learn from are left out."""
         margins = self._margins(context.cache)
         other = None if context.baseline is None else self._margins(context.baseline)
-        whole = _figures(margins.gaps, resamples=context.resamples, seed=context.seed)
-        return _outcome(context, margins, other, whole, _OPPOSITE, _package_data(self.name))
+        options = {"resamples": context.resamples, "seed": context.seed}
+        values = _figures(margins.gaps, **options)
+        if margins.groups:
+            values["halves"] = margins.values(**options)
+        return _outcome(context, margins, other, values, _OPPOSITE, _package_data(self.name))
 
-    @staticmethod
-    def _margins(cache: EmbeddingCache) -> Margins:
-        kept = [each for each in opposites(subjects=2) if not each.learned]
+    def _margins(self, cache: EmbeddingCache) -> Margins:
+        kept: Sequence[Opposition] = everyday_opposites()
+        if not self.written:
+            kept = [each for each in opposites(subjects=2) if not each.learned]
         same, denied, opposite = (
             _scores(cache, [(each.text, getattr(each, side)) for each in kept])
             for side in ("same", "denied", "opposite")
         )
-        return Margins(same - np.maximum(denied, opposite), {})
+        halves = {
+            f"{half} half": np.array([each.half == half for each in kept])
+            for half in (("choosing", "reporting") if self.written else ())
+        }
+        return Margins(same - np.maximum(denied, opposite), halves)
 
 
 @dataclass(frozen=True)
