@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from transformers import TrainerCallback
 
 import tertium
-from tertium.heads import Projection, SiameseHead
+from tertium.heads import CONDITIONAL_HEADS, ModelShape, Projection, SiameseHead
 from tertium.models import Encoder
+from tertium.models.conditional_model import ConditionalModel
 from tertium.models.surgery import language_head
 from tertium.objectives import (
+    CoSent,
     CrossTowerContrast,
     InfoNCE,
     MaskedLM,
@@ -27,8 +29,9 @@ from tertium.objectives import (
     TowerContrast,
 )
 from tertium.training import Examples, Schedule, TrainingModule, train_stage
+from tertium.training.examples import TripleExamples
 from tertium.training.health import Measurement
-from tertium.training.module import WeightedObjective
+from tertium.training.module import ConditionalModule, WeightedObjective
 from tertium.training.negatives import MomentumQueue
 from tertium.training.stage import StageTrainer
 from tertium.training.vocabulary import read_vocabulary
@@ -213,24 +216,48 @@ def gathered(model: Path, output: Path) -> None:
     schedule = Schedule(
         max_steps=1, batch_size=8 // world, clip=None, seed=3, drop_last=True, checkpoint_every=1
     )
-    cases: list[tuple[str, Objective, int]] = [
-        ("info_nce", InfoNCE(temperature=0.5, negative_weight=0.7), 3),
-        ("nt_xent", NTXent(temperature=0.5), 2),
-    ]
-    for name, objective, sides in cases:
-        module = contrastive_module(model, objective, sides=sides, projection=True, dropout=False)
+    contrasted = InfoNCE(temperature=0.5, negative_weight=0.7)
+    cases: dict[str, tuple[TrainingModule, Any]] = {
+        name: (
+            contrastive_module(model, objective, sides=sides, projection=True, dropout=False),
+            toy_texts(sides=sides),
+        )
+        for name, objective, sides in (
+            ("info_nce", contrasted, 3),
+            ("nt_xent", NTXent(temperature=0.5), 2),
+        )
+    }
+    cases["cosent"] = toy_triples(model)
+    for name, (module, examples) in cases.items():
         keep = KeepGradients()
         folder = output / name
-        examples = toy_texts(sides=sides)
         trainer = StageTrainer(module, examples, schedule, folder, progress=False)
         trainer.add_callback(keep)
         trainer.train()
         if trainer.is_world_process_zero():
-            losses = [entry["contrast"] for entry in trainer.state.log_history if "loss" in entry]
+            losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
             found = {"losses": torch.tensor(losses), **keep.gradients}
             save_file(found, output / f"{name}.safetensors")
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def toy_triples(model: Path) -> tuple[ConditionalModule, TripleExamples]:
+    """Triples in groups of one or two, so that batches of a few groups differ in size."""
+    encoder = tertium.load(model, engine="torch")
+    assert isinstance(encoder, Encoder)
+    shape = ModelShape(encoder.dimension, 32, 4, 3)
+    conditional = ConditionalModel(encoder, CONDITIONAL_HEADS["bi"](shape))
+    module = ConditionalModule(conditional, {"cosent": WeightedObjective(CoSent(temperature=0.5))})
+    texts = [(*pair, WORDS[at]) for at, pair in enumerate(toy_examples(24).texts)]
+    groups, at = [], 0
+    while at < len(texts):
+        size = min(1 + (len(groups) % 3 == 0), len(texts) - at)
+        groups.append(tuple(range(at, at + size)))
+        at += size
+    labels = [at % 5 / 4 for at in range(len(texts))]
+    without_dropout(module)
+    return module, TripleExamples(texts, labels, groups=tuple(groups))
 
 
 def queued(model: Path, output: Path) -> None:

@@ -46,6 +46,7 @@ __all__ = [
 _FOLDER = CONFIGS / "sweeps"
 # Titles of a table and the figures below them.
 _STS = {"STS average": "average", "leak-free": "leak_free"}
+_STS_SUITES = ("sts", "sts-short", "sts-b")  # the first that was measured
 _MORE = {  # where the recipes' ``evaluate`` asks for them
     "transfer average": "transfer",
     "alignment": "alignment",
@@ -383,7 +384,7 @@ def _figures(folder: Path) -> dict[str, float | None]:
     if "csts" in results:
         return _conditional_figures(folder, results["csts"])
     figures: dict[str, float | None] = {"average": None, "leak_free": None}
-    sts = results.get("sts", results.get("sts-short"))
+    sts = next((results[name] for name in _STS_SUITES if name in results), None)
     if sts is not None:
         figures = {
             "average": sts["average"],

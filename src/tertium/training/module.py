@@ -16,7 +16,7 @@ from tertium.models.twin import TwinModel
 from tertium.objectives import Objective
 from tertium.objectives.base import reduce_terms
 from tertium.training.examples import Collator, TripleCollator
-from tertium.training.negatives import MomentumQueue, gather_views
+from tertium.training.negatives import MomentumQueue, gather_graded, gather_views
 from tertium.training.passes import encode_tokens, encode_towers
 from tertium.training.vocabulary import read_vocabulary
 from tertium.types import Encoded, Graded, HeadOutput, Masked, Tokens, ViewPair
@@ -265,13 +265,13 @@ class ConditionalModule(TrainingModule):
     ) -> dict[str, Tensor]:
         """The loss, and each weighted term under its name."""
         graded = self._graded(features, cast(Tensor, labels), cast(Tensor, groups))
-        terms = {
-            term: self._weights[name] * value
-            for name, objective in self.objectives.items()
-            for term, value in reduce_terms(
-                cast(Objective, objective).terms_from_scores(graded)
-            ).items()
-        }
+        exchanged = gather_graded(graded) if self._exchanges() else graded
+        terms: dict[str, Tensor] = {}
+        for name, module in self.objectives.items():
+            objective = cast(Objective, module)
+            found = objective.terms_from_scores(exchanged if objective.in_batch else graded)
+            means = reduce_terms(found)
+            terms |= {term: self._weights[name] * value for term, value in means.items()}
         total = sum(terms.values(), start=graded.compared.score.new_zeros(()))
         return {"loss": total, **terms}
 

@@ -1,16 +1,17 @@
-"""Further negatives: embeddings of other processes, and of earlier batches (momentum contrast)."""
+"""Further negatives: those of other processes, and of earlier batches (momentum contrast)."""
 
 from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, distributed, nn
+from torch.nn.functional import pad
 
 from tertium.errors import TertiumError
 from tertium.models import Encoder
-from tertium.types import Encoded, Tokens, Towers, ViewPair
+from tertium.types import Encoded, Graded, HeadOutput, Tokens, Towers, ViewPair
 
-__all__ = ["MomentumQueue", "gather_views"]
+__all__ = ["MomentumQueue", "gather_graded", "gather_views"]
 
 
 def gather_views(views: ViewPair) -> ViewPair:
@@ -21,7 +22,7 @@ def gather_views(views: ViewPair) -> ViewPair:
     the result is that of one process with the whole batch. Token states and attention stay
     those of this process.
     """
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if not _several_processes():
         return views
     return replace(
         views,
@@ -31,6 +32,33 @@ def gather_views(views: ViewPair) -> ViewPair:
         labels=None if views.labels is None else _joined(views.labels, dim=0),
         towers=None if views.towers is None else _gather_towers(views.towers),
     )
+
+
+def gather_graded(graded: Graded) -> Graded:
+    """The scored triples of all processes, as :func:`gather_views`; their numbers may differ.
+
+    Rows of several passes count as triples of their own.
+    """
+    if not _several_processes():
+        return graded
+    rows = torch.tensor([len(graded.labels)], device=graded.labels.device)
+    counts = [int(count) for count in _joined(rows, dim=0)]
+    before = sum(counts[: distributed.get_rank()])  # group numbers are below the number of rows
+
+    def joined(tensor: Tensor) -> Tensor:
+        parts = _joined(pad(tensor, (0, max(counts) - len(tensor))), dim=0).split(max(counts))
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    score, cosine = graded.compared.score, graded.compared.cosine
+    return Graded(
+        HeadOutput(joined(score), None if cosine is None else joined(cosine)),
+        joined(graded.labels),
+        joined(graded.groups + before),
+    )
+
+
+def _several_processes() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
 
 
 def _gather(encoded: Encoded) -> Encoded:
@@ -108,7 +136,7 @@ class MomentumQueue(nn.Module):
         features = {"input_ids": tokens.ids, "attention_mask": tokens.mask}
         new = self.slow.forward(features).embedding
         new = new if projection is None else projection(new)
-        if distributed.is_available() and distributed.is_initialized():
+        if _several_processes():
             parts = [torch.empty_like(new) for _ in range(distributed.get_world_size())]
             distributed.all_gather(parts, new.contiguous())
             new = torch.cat(parts)
