@@ -203,11 +203,10 @@ tertium.cli.main()
 
 
 @pytest.mark.integration
-def test_exit_codes_are_those_of_the_readme(
+def test_exit_codes_are_those_of_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    stated = re.search(r"exit code is (.*?)\.\n", readme, re.S)
+    stated = re.search(r"exit code is (.*?)\.\n", text_of("reference/cli.md"), re.S)
     assert stated
     codes = {what: int(code) for code, what in re.findall(r"(\d+) for (?:an? )?(\w+)", stated[1])}
     calls = {
