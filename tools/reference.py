@@ -9,6 +9,7 @@ the exit code is 1.
     signatures MODULE  a table whose first cells are calls: their signatures
     fields CLASS       a table whose first two cells are the fields of a pydantic model and their
                        defaults
+    table FILE HEAD    the table of a file of the package whose first column is HEAD
     published          a table whose first cells are recipes: the last cell is the paper's figure
 """
 
@@ -104,6 +105,16 @@ def _option(parameter: Any) -> tuple[str, str]:
     else:
         default = f"`{value}`" if isinstance(value, str | Path) else f"{value:g}"
     return CODE.sub(r"`\1`", default), CODE.sub(r"`\1`", meaning)
+
+
+def table_block(place: str, _: str) -> str:
+    """A table as it stands in another file, found by the head of its first column."""
+    file, head = place.split()
+    text = (ROOT / "src" / "tertium" / file).read_text(encoding="utf-8")
+    found = re.search(rf"^\| {head} \|.*\n(?:\|.*\n)+", text, flags=re.M)
+    if found is None:
+        raise SystemExit(f"{file}: no table whose first column is {head}")
+    return found[0]
 
 
 def names_block(module: str, old: str) -> str:
@@ -231,6 +242,7 @@ KINDS: dict[str, Callable[[str, str], str]] = {
     "signatures": signatures_block,
     "fields": fields_block,
     "published": published_block,
+    "table": table_block,
 }
 
 

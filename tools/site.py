@@ -4,6 +4,7 @@ A link that leaves `docs` (to a benchmark's table, a model's card, an example) l
 a copy of that file under `repository/`: the same link works in a checkout and on the site.
 """
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -31,7 +32,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             data = (ROOT / target).read_bytes()
             content = data.decode() if copy.endswith(".md") else data
             if isinstance(content, str):
-                if not target.endswith(".md"):
+                if target.endswith(".ipynb"):
+                    content = notebook(content)
+                elif not target.endswith(".md"):
                     content = f"# {Path(target).name}\n\n```\n{content}\n```\n"
                 waiting.append((target, content if target.endswith(".md") else ""))
             files.append(File.generated(config, copy, content=content))
@@ -53,6 +56,13 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         return f"{match[1]}{link}{match[3] or ''}{match[4]}"
 
     return LINK.sub(turned, markdown)
+
+
+def notebook(text: str) -> str:
+    """A notebook as a page: its text, and its code in blocks."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
+    parts = [f"```python\n{body}\n```" if kind == "code" else body for kind, body in cells]
+    return "\n\n".join(parts) + "\n"
 
 
 def targets(place: str, text: str) -> list[str]:

@@ -1,5 +1,6 @@
 """The page in a real browser."""
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import tertium
 from tertium.corpus import Index
 from tests.serve.fakes import FakeModel
 from tests.serve.live import Live, live
@@ -26,6 +28,9 @@ FLAGS = [
     "--disable-sync",
 ]
 KEY = "a-key-0123456789"
+ROOT = Path(__file__).resolve().parents[2]
+AXE = Path(os.environ.get("AXE_CORE", ROOT / "node_modules" / "axe-core")) / "axe.min.js"
+LARGEST = 100_000  # bytes that a first visit may load
 
 pytestmark = [
     pytest.mark.integration,
@@ -402,3 +407,89 @@ def test_a_single_model_is_named_and_not_offered(page: Any, site: Live) -> None:
     page.get_by_text("Write two texts").wait_for()
     assert page.inner_text("#served") == "hash"
     assert page.locator("#models").is_hidden() and page.locator("#conditional-models").is_hidden()
+
+
+def test_examples_are_one_click_away(page: Any, site: Live) -> None:
+    page.goto(site.url)
+    page.wait_for_selector("#served:not(:empty)")
+    names = page.locator("#examples button").all_inner_texts()
+    assert len(names) == 4
+    for name in names:
+        page.get_by_role("button", name=name).click()
+        page.wait_for_selector("#scores")
+    assert page.get_by_label("Second text").input_value().startswith("Please send me")
+
+
+def test_a_grade_is_told_in_words(page: Any, site: Live) -> None:
+    page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog&on=animal")
+    page.wait_for_selector("#scores")
+    assert re.search(r"[1-5] = (?:somewhat |neither )?\w+", page.inner_text("#scores"))
+    said = page.evaluate(
+        """async () => {
+            const { meaning } = await import("/assets/dom.js");
+            const cases = [[3.2, [0, 5]], [5.4, [0, 5]], [0.9, [1, 5]], [0.3, [-1, 1]]];
+            return cases.map((each) => meaning(...each));
+        }"""
+    )
+    assert said[0] == "3 = roughly equivalent, some details differ"
+    assert said[1:] == ["5 = the same meaning", "1 = dissimilar", None]
+
+
+def test_results_are_copied_as_a_sentence_and_as_json(page: Any, site: Live) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog&on=animal")
+    page.wait_for_selector("#scores")
+    page.get_by_role("button", name="Copy as a sentence").click()
+    page.get_by_text("Copied").first.wait_for()
+    sentence = page.evaluate("navigator.clipboard.readText()")
+    made = f"tertium {tertium.__version__}, model hash"
+    assert sentence.startswith("The similarity of “a cat” and “a dog” is a cosine of ")
+    assert made in sentence and "with respect to “animal”" in sentence
+    page.get_by_role("button", name="Copy as JSON").click()
+    page.wait_for_function("navigator.clipboard.readText().then((text) => text.startsWith('{'))")
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert copied["a"] == "a cat" and copied["conditions"][0]["condition"] == "animal"
+
+
+def test_a_first_visit_is_small_and_stays_at_home(page: Any, site: Live) -> None:
+    asked: list[str] = []
+    sizes: list[int] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("requestfinished", lambda request: sizes.append(len(request.response().body())))
+    page.goto(site.url)
+    page.wait_for_selector("#served:not(:empty)")
+    page.wait_for_load_state("networkidle")
+    assert asked and all(url.startswith(site.url) for url in asked)
+    assert 20_000 < sum(sizes) < LARGEST
+
+
+@pytest.mark.skipif(
+    not AXE.exists(), reason="axe-core is not installed: npm install --no-save axe-core"
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_out_of_reach(page: Any, site: Live, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    axe = AXE.read_text(encoding="utf-8")
+
+    def check() -> None:
+        page.evaluate(axe)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found] == []
+
+    page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog&on=animal")
+    page.wait_for_selector("#words")
+    page.get_by_text("As a table").click()
+    page.get_by_text("Wrong for your texts?").click()
+    check()
+    page.get_by_role("tab", name="Many texts").click()
+    page.click("#many-example")
+    page.wait_for_selector("#matrix td")
+    check()
+    page.get_by_role("tab", name="Search").click()
+    page.fill("#query", "a dog")
+    page.click("#search-form [type=submit]")
+    page.wait_for_selector("#hits-list")
+    check()
+    page.goto(f"{site.url}/docs")
+    page.wait_for_selector("section")
+    check()

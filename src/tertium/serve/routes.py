@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tertium import __version__
 from tertium.serve import schemas
 from tertium.serve.errors import APIError
 from tertium.serve.http import parse, read_body
@@ -297,7 +298,7 @@ def routes(service: Service) -> APIRouter:
 
     async def models() -> Response:
         """The models, what they answer, and how many texts there are to search."""
-        return json_response({"object": "list", "data": _models(service)})
+        return json_response({"object": "list", "data": _models(service), "version": __version__})
 
     router.add_api_route(
         "/models",

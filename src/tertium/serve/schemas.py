@@ -382,6 +382,7 @@ class ModelsAnswer(BaseModel):
 
     object: Literal["list"]
     data: list[ServedModel]
+    version: str = Field(description="Version of tertium.")
 
 
 class Health(BaseModel):

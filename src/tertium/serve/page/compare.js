@@ -1,10 +1,16 @@
 // Two texts, any number of respects: scores, the words that made them, and how words belong together.
 
 import { call } from "./api.js";
-import { during, empty, find, heatMap, make, round, say, scoreBar, stop } from "./dom.js";
+import { copy, during, empty, find, heatMap, make, meaning, round, say, scoreBar, stop } from "./dom.js";
 
 const EXAMPLE = ["A man is playing a guitar on stage.", "Someone plays an instrument for a crowd."];
 const RESPECTS = ["what they do", "the number of people"]; // of the example
+const EXAMPLES = {
+  "A paraphrase": ["The museum is closed on Mondays.", "On Mondays the museum does not open."],
+  "A contradiction": ["The patient is allergic to penicillin.", "The patient is not allergic to penicillin."],
+  "Roles swapped": ["The dog bites the man.", "The man bites the dog."],
+  "Only the topic": ["The invoice is wrong.", "Please send me a copy of the invoice."],
+};
 const reasons = make("div", { id: "reasons" });
 const explained = new Map(); // by respect, of the two texts shown
 let about = null;
@@ -19,6 +25,8 @@ find("example").addEventListener("click", () => {
   write({ a: EXAMPLE[0], b: EXAMPLE[1], on: RESPECTS });
   find("compare-form").requestSubmit();
 });
+find("examples").append(...Object.entries(EXAMPLES).map(([name, [a, b]]) =>
+  make("button", { type: "button", class: "quiet", onclick: () => { write({ a, b }); find("compare-form").requestSubmit(); } }, name)));
 
 export function meet(served) {
   about = served;
@@ -26,7 +34,7 @@ export function meet(served) {
   find("no-conditions").hidden = conditional;
   find("conditions-hint").hidden = find("add-condition").hidden = !conditional;
   if (!conditional) find("condition-list").replaceChildren();
-  return [make("p", { class: "empty" }, "Write two texts, and see how alike they are.")];
+  return [make("p", { class: "empty" }, "Write two texts, and see how similar they are.")];
 }
 
 export const read = () => ({ a: find("text-a").value, b: find("text-b").value, on: conditions() });
@@ -74,8 +82,9 @@ export function run() {
       on.length ? call("/v1/conditional", { triples: on.map((condition) => [a, b, condition]), model: about.conditional }, signal) : null,
     ]);
     const score = overall.scores[0];
-    say(`Score ${round(score)} on a scale from ${overall.scale[0]} to ${overall.scale[1]}.`);
-    const card = make("div", { class: "card", id: "scores" }, make("h2", {}, "How alike"));
+    const words = meaning(score, overall.scale);
+    say(`Score ${round(score)} on a scale from ${overall.scale[0]} to ${overall.scale[1]}${words ? `, ${words}` : ""}.`);
+    const card = make("div", { class: "card", id: "scores" }, make("h2", {}, "How similar"));
     if (respects) {
       const choice = (condition) => make("input", { type: "radio", name: "explained", checked: condition === null, onchange: () => explain(a, b, condition) });
       card.append(
@@ -86,9 +95,27 @@ export function run() {
       card.append(scoreBar(score, overall.scale));
     }
     if (overall.decision) card.append(verdict(overall.decisions[0], overall.decision));
+    card.append(copies({ a, b, overall, on, respects }));
     explain(a, b, null);
     return [card, reasons];
   }, { form: find("compare-form") });
+}
+
+// What was found, as a sentence for a paper or a ticket, and as JSON for a program.
+function copies({ a, b, overall, on, respects }) {
+  const made = `tertium ${about.version}`;
+  const value = (score, [low, high]) => low === -1 ? `a cosine of ${round(score)}` : `${round(score)} on a scale from ${low} to ${high}`;
+  const sentence = () => {
+    const under = on.map((condition, at) => `; with respect to “${condition}”, ${value(respects.scores[at], respects.scale)} (model ${respects.model})`).join("");
+    return `The similarity of “${a}” and “${b}” is ${value(overall.scores[0], overall.scale)} (${made}, model ${overall.model})${under}.`;
+  };
+  const json = () => JSON.stringify({ a, b, score: overall.scores[0], scale: overall.scale, model: overall.model,
+    conditions: on.map((condition, at) => ({ condition, score: respects.scores[at], scale: respects.scale, model: respects.model })), made }, null, 2);
+  const button = (name, text) => {
+    const made = make("button", { type: "button", class: "quiet", onclick: () => copy(made, text, "Copying is not allowed here") }, name);
+    return made;
+  };
+  return make("div", { class: "row" }, button("Copy as a sentence", sentence), button("Copy as JSON", json));
 }
 
 // Yes or no by the threshold that was fitted, how sure that is, and where the threshold comes from.
@@ -144,7 +171,7 @@ function words(found) {
   return make("div", { class: "card", id: "words" }, make("h2", {}, found.condition ? `The words that made it, with respect to: ${found.condition}` : "The words that made it"),
     ...lines,
     make("p", { class: "legend" },
-      make("span", {}, make("b", { class: "plus", "aria-hidden": "true" }), "makes them alike"),
+      make("span", {}, make("b", { class: "plus", "aria-hidden": "true" }), "makes them similar"),
       make("span", {}, make("b", { class: "minus", "aria-hidden": "true" }), "sets them apart (dashed)")),
     sentence,
     make("details", {}, make("summary", {}, "As a table"),

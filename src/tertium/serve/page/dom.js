@@ -16,6 +16,19 @@ export function make(tag, options = {}, ...children) {
 
 export const say = (message) => { find("live").textContent = message; };
 
+// Copies a text and says so on the button; where copying is forbidden, says what to do instead.
+export async function copy(button, text, otherwise) {
+  const name = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text());
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = otherwise;
+  }
+  say(button.textContent);
+  setTimeout(() => { button.textContent = name; }, 2500);
+}
+
 export const round = (value, digits = 2) => value.toFixed(digits).replace(/^-(?=0\.?0*$)/, "").replace("-", "−");
 
 const turns = new WeakMap(); // the work that a place waits for
@@ -54,12 +67,28 @@ export async function during(place, work, { form = null, again = () => form.requ
   if ((turns.get(place) ?? turn) === turn) busy(false);
 }
 
+// What whole grades mean, in the words that raters were given: STS-B from 0 to 5, C-STS from 1 to 5.
+const GRADES = {
+  "0,5": ["unrelated", "not equivalent, same topic", "not equivalent, some details in common",
+    "roughly equivalent, some details differ", "mostly equivalent, unimportant details differ", "the same meaning"],
+  "1,5": ["dissimilar", "somewhat dissimilar", "neither similar nor dissimilar", "somewhat similar", "similar"],
+};
+
+// A grade in words, such as "3 = roughly equivalent, some details differ"; null for other scales.
+export function meaning(score, scale) {
+  const words = GRADES[scale.join()];
+  if (!words) return null;
+  const nearest = Math.round(Math.min(Math.max(score, scale[0]), scale[1]));
+  return `${nearest} = ${words[nearest - scale[0]]}`;
+}
+
 // The place of a score on its scale, as a bar with both ends named.
 export function scoreBar(score, scale, { what = null, choice = null, small = false } = {}) {
   const [low, high] = scale;
   const share = Math.min(Math.max((score - low) / (high - low), 0), 1);
   const cosine = low === -1 && high === 1;
   const unit = cosine ? " cosine" : ` of ${high}`;
+  const words = meaning(score, scale);
   return make("div", { class: small ? "score small" : "score" },
     what === null ? null : make(choice ? "label" : "div", { class: "what" }, choice, what),
     make("div", { class: "number" }, round(score), make("small", {}, unit)),
@@ -68,7 +97,8 @@ export function scoreBar(score, scale, { what = null, choice = null, small = fal
         "aria-valuemax": high, "aria-valuenow": score.toFixed(2) }, make("i", { vars: { share } })),
       make("div", { class: "ends", "aria-hidden": "true" },
         make("span", {}, cosine ? "−1 opposite" : `${low} unrelated`),
-        make("span", {}, cosine ? "1 the same" : `${high} says the same`))));
+        make("span", {}, cosine ? "1 the same" : `${high} says the same`)),
+      words === null ? null : make("div", { class: "meaning" }, words)));
 }
 
 // A table of numbers from -1 to 1 as colours; every cell also holds its number.

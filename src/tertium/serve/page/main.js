@@ -2,7 +2,7 @@
 
 import { call, onKey } from "./api.js";
 import * as compare from "./compare.js";
-import { during, find, make, say } from "./dom.js";
+import { copy, during, find, make } from "./dom.js";
 import * as many from "./many.js";
 import * as search from "./search.js";
 
@@ -57,17 +57,9 @@ function open() {
   return true;
 }
 
-find("share").addEventListener("click", async () => {
+find("share").addEventListener("click", () => {
   share();
-  try {
-    await navigator.clipboard.writeText(location.href);
-    say("The link is copied.");
-    find("share").textContent = "Copied";
-  } catch {
-    say("The link is in the address bar.");
-    find("share").textContent = "The link is in the address bar";
-  }
-  setTimeout(() => { find("share").textContent = "Copy a link to this"; }, 2500);
+  copy(find("share"), () => location.href, "The link is in the address bar");
 });
 
 find("theme").addEventListener("click", () => {
@@ -78,11 +70,12 @@ find("theme").addEventListener("click", () => {
 });
 
 // What the chosen models can do; the server may have several of either kind.
-function summary(models) {
+function summary({ data: models, version }) {
   const answering = (path) => models.filter((model) => model.answers.includes(path));
   const chosen = offer("model", "models", answering("embeddings"));
   const conditional = offer("conditional-model", "conditional-models", answering("conditional"));
   return {
+    version,
     model: chosen.id,
     explain: chosen.answers.includes("explain"),
     conditional: conditional?.id ?? null,
@@ -112,7 +105,7 @@ async function begin() {
   if (asking) return;
   if (!ready) {
     asking = true;
-    const found = call("/v1/models").then(({ data }) => summary(data));
+    const found = call("/v1/models").then(summary);
     for (const [name, tab] of Object.entries(tabs)) {
       during(find(`${name}-result`), async () => tab.meet(await found), { again: begin, waiting: "Asking the server…" });
     }
