@@ -301,6 +301,17 @@ def test_identical_and_opposite_views_are_finite(sign: int, dtype: torch.dtype) 
         assert side.grad is not None and side.grad.isfinite().all()
 
 
+def test_half_precision_is_compared_in_float32() -> None:
+    logs = normal(0, 2, 3, 150)
+    views = [(logs + 0.05 * normal(seed, 2, 3, 150)).exp() for seed in (1, 2)]
+    first, second = (view.bfloat16().requires_grad_() for view in views)
+    found = mutual_information(first, second, everywhere(first))
+    whole = mutual_information(*views, everywhere(views[0]))
+    assert_close(found.information.double(), whole.information, atol=0.02, rtol=0.0)
+    found.information.sum().backward()
+    assert first.grad is not None and first.grad.count_nonzero() > 800
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("both", [True, False])
 def test_constant_slices_know_nothing(both: bool, dtype: torch.dtype) -> None:

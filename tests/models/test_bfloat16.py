@@ -13,12 +13,14 @@ from transformers import AutoModel
 
 import tertium
 from tertium.errors import TertiumError
-from tertium.models import bfloat16
+from tertium.models import Encoder, bfloat16
+from tertium.models import encoder as encoder_module
 from tertium.models.bfloat16 import bfloat16_state, check_bfloat16
 from tertium.probe import BELOW_AMX, VARIABLE
 from tertium.recipes.files import own_data
 from tertium.recipes.train import train
 from tertium.training import Schedule, train_stage
+from tertium.types import Tokens
 from tests.fakes import tiny_model
 from tests.probes import CHILDREN
 from tests.training.toys import toy_examples, toy_module
@@ -130,3 +132,18 @@ def test_the_real_thing(stored: Path) -> None:
         pytest.skip(ran.stderr.splitlines()[-1])
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == "(32,)"
+
+
+def test_attention_is_stored_as_the_model_is(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maps are in bfloat16 under autocast, as a recipe with that precision computes them."""
+    encoder = tertium.load(tiny_bert, engine="torch")
+    assert isinstance(encoder, Encoder)
+    features = encoder.features(["a b c", "d"])
+    tokens = Tokens(features["input_ids"], features["attention_mask"])
+    expected, computed = encoder.attention(tokens), encoder_module.attention_maps
+    monkeypatch.setattr(encoder_module, "attention_maps", lambda *a: computed(*a).bfloat16())
+    found = encoder.attention(tokens)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, atol=1e-2, rtol=0.0)

@@ -142,8 +142,11 @@ def mutual_information(
     """Mutual information of two log-normal variables at the sampled positions: miCSE, Eq. 4.
 
     The paper's Algorithm 1 and Eq. 11 leave the logarithm out by mistake. ``1 - ρ²`` is kept at
-    1e-6 or more, so that identical views have a finite value and no gradient.
+    1e-6 or more, so that identical views have a finite value and no gradient. Weights in half
+    precision are compared in float32: rounded to 8 bits, 1 - ρ² would often be 0.
     """
+    if first.dtype in (torch.bfloat16, torch.float16):
+        first, second = first.float(), second.float()
     used = positions.used.to(first.dtype)
     count = used.sum(dim=2, keepdim=True).clamp(min=1)
 

@@ -211,7 +211,7 @@ class Encoder(TextEncoder):
                     "attention_mask": tokens.mask[rows, :longest],
                 }
                 found = attention_maps(self.backbone, features)
-                maps[:, rows, :, :longest, :longest] = found
+                maps[:, rows, :, :longest, :longest] = found.to(maps.dtype)  # bf16 under autocast
         return maps
 
     @property
