@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import CrossEncoder
+from transformers import AlbertConfig, AutoModel, AutoTokenizer, DistilBertConfig, ElectraConfig
 
 import tertium
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models.loading import as_embedder
+from tests.fakes import tiny_model
 
-PAIRS = [("the cat sleeps .", "a dog barks"), ("a b c", "a b c"), ("", "x"), ("a b c", "a b c")]
+PAIRS = [("the cat sleeps .", "a dog barks"), (" a b c ", "a b c"), ("", "x"), ("a b c", "a b c")]
+LONG = [("a " * 70, "b " * 70), ("a " * 40, "b " * 90), ("a " * 90, "b c " * 10), ("", "")]
 
 
 def saved(bert: Path, folder: Path, *, labels: int = 1, activation: Any = None) -> CrossEncoder:
@@ -34,6 +37,69 @@ def test_scores_are_those_of_predict(tiny_bert: Path, tmp_path: Path) -> None:
     assert again.fingerprint == ours.fingerprint
     with pytest.raises(TertiumError, match="reading them together and gives no vectors"):
         as_embedder(ours)
+
+
+def _backbone(kind: str, folder: Path) -> Path:
+    """A tiny random backbone with a tokenizer."""
+    if kind in ("bert", "roberta"):
+        return tiny_model(folder, kind)
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model(folder, "bert"))
+    sizes = {"vocab_size": len(tokenizer), "pad_token_id": 0, "max_position_embeddings": 66}
+    if kind == "distilbert":
+        config: Any = DistilBertConfig(dim=32, n_layers=2, n_heads=4, hidden_dim=64, **sizes)
+    else:
+        inner = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+        class_ = {"electra": ElectraConfig, "albert": AlbertConfig}[kind]
+        config = class_(embedding_size=32, intermediate_size=64, **inner, **sizes)
+    AutoModel.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "electra"])
+@pytest.mark.filterwarnings("ignore:.*had more than")
+def test_every_way_gives_the_scores_of_predict(kind: str, tmp_path: Path) -> None:
+    theirs = saved(_backbone(kind, tmp_path / "base"), tmp_path / "cross")
+    expected = theirs.predict([*PAIRS, *LONG])
+    found = {
+        engine: tertium.load(tmp_path / "cross", engine=engine)
+        for engine in ("torch", "onnx", "default")
+    }
+    for engine, model in found.items():
+        scores = model.score([*PAIRS, *LONG])
+        np.testing.assert_allclose(scores, expected, atol=2e-6, err_msg=engine)
+    assert len({model.fingerprint for model in found.values()}) == 1
+    light = kind != "electra"  # which has no graph of ours
+    assert (found["default"].parts[0].engine is not None) == light
+    assert found["onnx"].parts[0].engine is not None
+
+
+def test_an_unknown_architecture_stays_with_torch(tmp_path: Path) -> None:
+    theirs = saved(_backbone("albert", tmp_path / "base"), tmp_path / "cross")
+    ours = tertium.load(tmp_path / "cross")
+    np.testing.assert_allclose(ours.score(PAIRS), theirs.predict(PAIRS), atol=1e-6)
+    assert ours.score([]).shape == (0,)
+    with pytest.raises(TertiumError, match="runs only on torch"):
+        tertium.load(tmp_path / "cross", engine="onnx")
+    with pytest.warns(TertiumWarning, match="1 of 1 .* had more than"):
+        ours.score([("a cat " * 400, "a dog")])
+    ours.save(tmp_path / "again")
+    assert tertium.load(tmp_path / "again").fingerprint == ours.fingerprint
+
+
+def test_a_decision_is_fitted_and_sentence_transformers_reads_on(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    theirs = saved(tiny_bert, tmp_path / "cross")
+    words = ["cat", "dog", "sleeps", "barks", "the", *"abcdefghijklmno"]
+    rows = [f"{word}\t{word if at % 2 else 'x y'}\t{at % 2}" for at, word in enumerate(words)]
+    (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\tlabel\n" + "\n".join(rows))
+    tertium.fit(tmp_path / "cross", tmp_path / "pairs.tsv", tmp_path / "fitted")
+    fitted = tertium.load(tmp_path / "fitted")
+    assert fitted.decision is not None and fitted.decide(PAIRS)[0].answer in ("yes", "no")
+    again = CrossEncoder(str(tmp_path / "fitted"), device="cpu")
+    np.testing.assert_allclose(again.predict(PAIRS), theirs.predict(PAIRS), atol=1e-6)
+    np.testing.assert_allclose(fitted.score(PAIRS), theirs.predict(PAIRS), atol=1e-6)
 
 
 def test_logits_get_a_scale_and_it_is_said(tiny_bert: Path, tmp_path: Path) -> None:

@@ -176,7 +176,9 @@ class ScorerGraph(PartGraph):
         (encoder,) = self.scorer.readers
         if config["kind"] not in HEAD_GRAPHS:
             raise NoGraphError(f"The head {config['kind']}")
-        graph, layers, modules = _backbone(encoder, sequences=True)
+        graph, layers, modules = _backbone(
+            encoder, sequences=True, types=self.scorer.reader.has_types
+        )
         if layout.attention_layers and not layers.attention:
             raise NoGraphError("Attention of two towers")
         vector = sentence_vector(graph, layers, modules)
@@ -254,11 +256,12 @@ def _drawn(batches: list[Batch], encoder: TextEncoder) -> list[Batch]:
 
 
 def _backbone(
-    encoder: TextEncoder, *, sequences: bool = False
+    encoder: TextEncoder, *, sequences: bool = False, types: bool = False
 ) -> tuple[GraphBuilder, Layers, Sequence[Module]]:
     """A graph with the layers of an encoder, and the modules that follow them.
 
-    ``sequences``: inputs have an axis for the sequences of a triple, before that of the rows.
+    ``sequences``: inputs have an axis for the sequences of a triple, before that of the rows;
+    ``types``: segments are token types.
     """
     source = encoder.graph_source()
     if sum(value.nbytes for value in source.weights.values()) > SINGLE_FILE:
@@ -266,4 +269,7 @@ def _backbone(
     graph = GraphBuilder()
     if sequences:
         graph.ids, graph.mask = (graph.node("Flatten", x, axis=2) for x in (graph.ids, graph.mask))
+    if types:
+        segments = graph.node("Flatten", "segments", axis=2)
+        graph.types = graph.node("Max", segments, graph.constant(np.int64(0)))
     return graph, backbone(graph, source.config, source.weights), source.modules

@@ -54,6 +54,7 @@ class _ScorerModule(nn.Module):
         self.encoder = scorer.encoder
         self.model = scorer.encoder.model
         self.head = scorer.head
+        self.has_types = scorer.reader.has_types
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
         """The scores, before they are moved to the scale of labels."""
@@ -62,6 +63,8 @@ class _ScorerModule(nn.Module):
             "input_ids": input_ids.flatten(0, 1),
             "attention_mask": attention_mask.flatten(0, 1),
         }
+        if self.has_types:
+            features["token_type_ids"] = segments.flatten(0, 1).clamp(min=0)
         encoded, attention = self._encoded(features)
         embeddings = _apart(encoded.embedding, sides)
         tokens = _apart(encoded.tokens, sides)

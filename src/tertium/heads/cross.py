@@ -1,4 +1,4 @@
-"""Heads on one sequence of two sentences and a condition: cross-encoder, SEAVER, Rand-Aug."""
+"""Heads on one sequence of two sentences and a condition: cross-encoders, SEAVER, Rand-Aug."""
 
 import contextlib
 from abc import ABC, abstractmethod
@@ -21,6 +21,7 @@ from tertium.heads.layout import HeadLayout, ModelShape, layout_of
 from tertium.types import Encoded, HeadOutput
 
 __all__ = [
+    "ClassifierHead",
     "ConditionalHead",
     "CrossHead",
     "Gradient",
@@ -225,6 +226,45 @@ class CrossHead(ConditionalHead):
         """The regressor's score."""
         (side,) = sides
         return HeadOutput(self.regressor(side.tokens, segments_of(side)).squeeze(1))
+
+
+class ClassifierHead(ConditionalHead):
+    """The classifier of transformers with one output: how published cross-encoders grade pairs.
+
+    The first token's state goes through a linear map with an activation and a linear map to a
+    logit, whose sigmoid is the score. It reads pairs as their tokenizer joins them, and no
+    condition.
+
+    Args:
+        shape: of the model.
+        dense_activation: after the first map: ``tanh`` in BERT's and RoBERTa's, ``relu`` in
+            DistilBERT's, ``gelu`` in ELECTRA's.
+        dropout: before the second map.
+        seed: of the initial weights.
+    """
+
+    kind: ClassVar[str] = "classifier"
+
+    def __init__(
+        self,
+        shape: ModelShape,
+        *,
+        dense_activation: Literal["tanh", "relu", "gelu"] = "tanh",
+        dropout: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__({"dense_activation": dense_activation, "dropout": dropout})
+        self.activation = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}[dense_activation]()
+        self.dropout = nn.Dropout(dropout)
+        with seeded(seed):
+            self.dense = nn.Linear(shape.dimension, shape.dimension)
+            self.out = nn.Linear(shape.dimension, 1)
+
+    def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
+        """The sigmoid of the logit."""
+        (side,) = sides
+        changed = self.activation(self.dense(side.tokens[:, 0]))
+        return HeadOutput(self.out(self.dropout(changed)).squeeze(1).sigmoid())
 
 
 class SeaverHead(ConditionalHead):

@@ -68,11 +68,14 @@ class HeadLayout:
         sequences: which texts each sequence has: 0 and 1 are the sentences, 2 is the condition.
         attention_layers: layers whose attention it looks at.
         width: the one length it reads, or None for any.
+        as_pair: two texts are joined as the tokenizer joins a pair, the second with a token type of
+            its own if the tokenizer gives it one.
     """
 
     sequences: tuple[tuple[int, ...], ...]
     attention_layers: tuple[int, ...] = ()
     width: int | None = None
+    as_pair: bool = False
 
     @property
     def together(self) -> bool:
@@ -96,6 +99,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "siamese": {"features": tuple(FEATURES), "outputs": 1},
     "cosine": {},
     "cross": {"regressor": "cls", **_REGRESSOR},
+    "classifier": {"dense_activation": "tanh", "dropout": 0.1},
     "seaver": _SEAVER,
     "rand_aug": _SEAVER,
     "bi": {
@@ -118,6 +122,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "regressor": ("cls", "mean", "flatten"),
     "layers": ("last", "mix"),
     "gradient": ("states", "states_and_weights"),
+    "dense_activation": ("tanh", "relu", "gelu"),
 }
 
 
@@ -167,6 +172,7 @@ def _seaver(config: Config, depth: int) -> HeadLayout:
 # By the kind of a head; one that is not here says so itself, and runs only on torch.
 LAYOUTS: dict[str, Callable[[Config, int], HeadLayout]] = {
     "cross": _cross,
+    "classifier": lambda config, depth: HeadLayout(((0, 1),), as_pair=True),
     "seaver": _seaver,
     "rand_aug": _seaver,
     "bi": _bi,
@@ -219,6 +225,10 @@ def _cross_weights(config: Config, shape: ModelShape) -> Shapes:
     )
 
 
+def _classifier_weights(config: Config, shape: ModelShape) -> Shapes:
+    return _linear("dense", shape.dimension, shape.dimension) | _linear("out", 1, shape.dimension)
+
+
 def _seaver_weights(config: Config, shape: ModelShape) -> Shapes:
     found = _cross_weights(config, shape)
     found |= _linear("augmentation.compressor", shape.dimension, shape.heads * shape.dimension)
@@ -231,6 +241,7 @@ _WEIGHTS: dict[str, Callable[[Config, ModelShape], Shapes]] = {
     "siamese": _siamese_weights,
     "cosine": lambda config, shape: _line(config),
     "cross": _cross_weights,
+    "classifier": _classifier_weights,
     "seaver": _seaver_weights,
     "rand_aug": _seaver_weights,
     "bi": _bi_weights,

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 
 from tertium.heads.bi import BiHead, TriHead
-from tertium.heads.cross import ConditionalHead, CrossHead, RandAugHead, SeaverHead
+from tertium.heads.cross import (
+    ClassifierHead,
+    ConditionalHead,
+    CrossHead,
+    RandAugHead,
+    SeaverHead,
+)
 from tertium.heads.pair import CosineHead, PairHead, SiameseHead
 
 __all__ = ["CONDITIONAL_HEADS", "HEADS"]
@@ -15,6 +21,7 @@ HEADS: dict[str, type[PairHead]] = {"siamese": SiameseHead, "cosine": CosineHead
 # Heads that compare two sentences under a condition.
 CONDITIONAL_HEADS: dict[str, Callable[..., ConditionalHead]] = {
     "cross": CrossHead,
+    "classifier": ClassifierHead,
     "seaver": SeaverHead,
     "rand_aug": RandAugHead,
     "bi": BiHead,

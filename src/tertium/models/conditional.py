@@ -230,7 +230,12 @@ class ConditionalScorer(Part, TripleScorer):
     @property
     def graph_fingerprint(self) -> str:
         """The hash of all that its graph depends on: encoder and head."""
-        description = {"encoder": self._encoder.graph_fingerprint, "head": self._head.config}
+        description: dict[str, Any] = {
+            "encoder": self._encoder.graph_fingerprint,
+            "head": self._head.config,
+        }
+        if self.reader.has_types:
+            description["types"] = True
         return arrays_digest(self._head.weights, description)
 
     @property

@@ -47,6 +47,8 @@ class ConditionalModel(nn.Module):
         layout = self.reader.layout
         segments = features["segments"].to(device)
         inputs = {key: features[key].to(device) for key in ("input_ids", "attention_mask")}
+        if self.reader.has_types:
+            inputs["token_type_ids"] = segments.clamp(min=0)
         encoded = self.encoder.forward(inputs, attention_layers=layout.attention_layers)
         encoded = replace(encoded, segments=segments)
         compared: HeadOutput = self.head(encoded.split(len(layout.sequences)))

@@ -1,7 +1,8 @@
-"""A cross-encoder of pairs: both texts are read together, and there are no vectors."""
+"""Cross-encoders of pairs: both texts are read together, and there are no vectors."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,12 +18,71 @@ from tertium.models.tokens import TokenizationStats, checked_pairs
 from tertium.records.manifest import Manifest
 from tertium.types import Kind, Pooling, TextPair
 
-__all__ = ["CrossScorer"]
+__all__ = ["CrossModel", "CrossScorer"]
 
 Matrix = NDArray[np.float32]
 
 
-class CrossScorer(Model):
+class CrossModel(Model):
+    """A model that reads both texts of a pair together, whatever runs it."""
+
+    reads_together: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> Kind:
+        """What ``tertium.json`` calls it."""
+        return Kind.CROSS
+
+    def score(  # type: ignore[override]
+        self,
+        items: Iterable[TextPair],
+        *,
+        progress: bool | None = None,
+        truncation: TokenizationStats | None = None,
+    ) -> Matrix:
+        """Scores of pairs, within the scale, in input order.
+
+        Args:
+            items: two texts each; a distinct pair is scored once.
+            progress: False for no progress on standard error.
+            truncation: count cut pairs here instead of warning.
+        """
+        return self._graded(checked_pairs(items), truncation, progress=progress).clip(*self.scale)
+
+    def score_items(
+        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
+    ) -> Matrix:
+        """Scores of pairs, also beyond the scale if the model goes there."""
+        return self._graded([(a, b) for a, b in items], truncation)
+
+    def _graded(
+        self,
+        pairs: list[TextPair],
+        truncation: TokenizationStats | None,
+        *,
+        progress: bool | None = None,
+    ) -> Matrix:
+        """Every distinct pair is graded once."""
+        stats = TokenizationStats(unit="pair") if truncation is None else truncation
+        places: dict[TextPair, int] = {}
+        rows = [places.setdefault(pair, len(places)) for pair in pairs]
+        found = self._grade(list(places), progress=progress, stats=stats)[rows]
+        if truncation is None:
+            stats.report()
+        return np.asarray(found, np.float32)
+
+    @abstractmethod
+    def _grade(
+        self, pairs: list[TextPair], *, progress: bool | None, stats: TokenizationStats
+    ) -> Matrix:
+        """Scores of distinct pairs, which may lie beyond the scale."""
+
+    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
+        self.check_condition(condition)
+        return self.score([(query, text) for text in texts])
+
+
+class CrossScorer(CrossModel):
     """Scores of pairs on the scale of its labels, by a head that reads both texts together.
 
     Inside it is a :class:`ConditionalScorer` that is given no condition, so that engines, adapters
@@ -39,8 +99,6 @@ class CrossScorer(Model):
         >>> judge.score([("He is asleep.", "He is not asleep.")]) > 0.5
         array([ True])
     """
-
-    reads_together: ClassVar[bool] = True
 
     def __init__(self, scorer: ConditionalScorer, *, order: Order = "both") -> None:
         scorer.folder_kind, scorer.details = Kind.CROSS, {"order": order}
@@ -70,11 +128,6 @@ class CrossScorer(Model):
     def name(self) -> str:
         """What results call the model."""
         return self._scorer.name
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return Kind.CROSS
 
     @property
     def labels(self) -> OrderedLabels:
@@ -113,53 +166,15 @@ class CrossScorer(Model):
         """Save inside another model: an adapter stays one."""
         self._scorer.save_member(folder)
 
-    def score(  # type: ignore[override]
-        self,
-        items: Iterable[TextPair],
-        *,
-        progress: bool | None = None,
-        truncation: TokenizationStats | None = None,
-    ) -> Matrix:
-        """Scores of pairs, within the scale, in input order.
-
-        Args:
-            items: two texts each; a distinct pair is scored once.
-            progress: False for no progress on standard error.
-            truncation: count cut pairs here instead of warning.
-        """
-        stats = TokenizationStats(unit="pair") if truncation is None else truncation
-        found = self._grade(checked_pairs(items), progress=progress, stats=stats).clip(*self.scale)
-        if truncation is None:
-            stats.report()
-        return found
-
-    def score_items(
-        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
-    ) -> Matrix:
-        """Scores of pairs, also beyond the scale if the model goes there."""
-        stats = TokenizationStats(unit="pair") if truncation is None else truncation
-        found = self._grade([(a, b) for a, b in items], progress=None, stats=stats)
-        if truncation is None:
-            stats.report()
-        return found
-
     def _grade(
         self, pairs: list[TextPair], *, progress: bool | None, stats: TokenizationStats
     ) -> Matrix:
-        """Every distinct pair once, in one order or both."""
-        places: dict[TextPair, int] = {}
-        rows = [places.setdefault(pair, len(places)) for pair in pairs]
-        asked = [(a, b, "") for a, b in places]
+        """In one order or both."""
+        asked = [(a, b, "") for a, b in pairs]
         if self._order == "both":
-            asked += [(b, a, "") for a, b in places]
+            asked += [(b, a, "") for a, b in pairs]
         found = self._scorer.grade(asked, progress=progress, truncation=stats)
-        if self._order == "both":
-            found = found.reshape(2, len(places)).mean(axis=0)
-        return np.asarray(found[rows], np.float32)
-
-    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
-        self.check_condition(condition)
-        return self.score([(query, text) for text in texts])
+        return found.reshape(-1, len(pairs)).mean(axis=0) if asked else found
 
 
 def _order(manifest: Manifest) -> Order:

@@ -39,7 +39,7 @@ from tertium.models.fingerprint import (
 from tertium.models.graphs import GraphSource, Module
 from tertium.models.pooling import infer_pooling, pooling_modules
 from tertium.models.text_encoder import TextEncoder
-from tertium.models.tokenizer import NoSpansError, Span, Tokenizer
+from tertium.models.tokenizer import NoSpansError, PairFrame, Span, Tokenizer
 from tertium.models.tokens import TokenizationStats, check_texts, token_budget_batches
 from tertium.models.twin import TwinModel
 from tertium.records.manifest import (
@@ -104,6 +104,7 @@ class Encoder(TextEncoder):
         device: str | None = None,
         max_length: int | None = None,
         trust_remote_code: bool = False,
+        backbone_only: bool = False,
     ) -> "Encoder":
         """Load a sentence-transformers folder or a plain transformers folder.
 
@@ -117,10 +118,12 @@ class Encoder(TextEncoder):
             device: torch device (default: the best there is).
             max_length: read at most this many tokens of a text.
             trust_remote_code: run code that comes with the model.
+            backbone_only: read it as a plain transformers folder, whatever it was saved as.
         """
-        check_purpose(folder)
+        if not backbone_only:
+            check_purpose(folder)
         manifest = manifest or read_manifest(folder)
-        if (folder / "modules.json").exists():
+        if (folder / "modules.json").exists() and not backbone_only:
             with quiet():
                 model = SentenceTransformer(
                     str(folder),
@@ -506,6 +509,13 @@ class TransformersTokenizer(Tokenizer):
         """Where each token of :meth:`plain_ids` stands."""
         options = {"add_special_tokens": False, "split_special_tokens": True}
         return cast(list[Span], self._with_spans(text, **options)["offset_mapping"])
+
+    @property
+    def pair_frame(self) -> PairFrame:
+        """How it joins two texts."""
+        pair = self.tokenizer("a", "a", verbose=False)
+        types = pair.get("token_type_ids") or ()
+        return PairFrame.of(pair["input_ids"], types, text=len(self.plain_ids(["a"])[0]))
 
     def names(self, text: str) -> list[str]:
         """How tokens are written in the vocabulary."""

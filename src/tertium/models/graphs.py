@@ -36,10 +36,12 @@ class GraphBuilder:
     Attributes:
         ids: the node or input that holds token ids ``[n, t]``.
         mask: likewise 1 for tokens and 0 for padding.
+        types: likewise token types, if they are not all 0.
     """
 
     def __init__(self) -> None:
         self.ids, self.mask = "input_ids", "attention_mask"
+        self.types: str | None = None
         import onnx
 
         self._onnx = onnx
@@ -219,6 +221,9 @@ def _bert(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
     positions = weights["embeddings.position_embeddings.weight"]
     types = weights["embeddings.token_type_embeddings.weight"]
     embedded = _embedded(graph, weights, _first_positions(graph, positions + types[0]))
+    if graph.types is not None:
+        further = graph.node("Gather", graph.constant(types - types[0]), graph.types)
+        embedded = graph.node("Add", embedded, further)
     return _encoder(graph, config, weights, _BERT, embedded, heads=config["num_attention_heads"])
 
 

@@ -102,6 +102,16 @@ def _cross(graph: GraphBuilder, config: Config, weights: Weights, sides: Sequenc
     return _regressed(graph, config, weights, side.tokens, side)
 
 
+def _classifier(
+    graph: GraphBuilder, config: Config, weights: Weights, sides: Sequence[Side]
+) -> str:
+    (side,) = sides
+    first = graph.node("Gather", side.tokens, graph.constant(np.int64(0)), axis=1)
+    changed = graph.activation(graph.linear(first, weights, "dense"), config["dense_activation"])
+    logit = graph.linear(changed, weights, "out")
+    return graph.node("Squeeze", graph.node("Sigmoid", logit), graph.constant([1]))
+
+
 def _seaver(graph: GraphBuilder, config: Config, weights: Weights, sides: Sequence[Side]) -> str:
     (side,) = sides
     return _augmented(graph, config, weights, side, side.segments)
@@ -234,6 +244,7 @@ def _float(graph: GraphBuilder, x: str) -> str:
 # By the kind that a head's configuration names.
 HEAD_GRAPHS: dict[str, Callable[[GraphBuilder, Config, Weights, Sequence[Side]], str]] = {
     "bi": _bi,
+    "classifier": _classifier,
     "cross": _cross,
     "rand_aug": _rand_aug,
     "seaver": _seaver,

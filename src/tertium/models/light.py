@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
 from tertium.errors import TertiumError, require
-from tertium.files import remembered_sha256, remembered_value
+from tertium.files import remembered_digest, remembered_sha256, remembered_value
 from tertium.models.adapters import change_weights, kept_layers
 from tertium.models.arrays import Arrays
 from tertium.models.base import digest
@@ -67,6 +67,7 @@ class StoredEncoder:
         prompts: put before texts of some use, by its name.
         adapters: files of changes, the first one first, each with the layers that it keeps of
             what it changes, counted from 1; None for all.
+        backbone_only: the folder was saved as something else, of which this is the backbone.
     """
 
     folder: Path
@@ -77,6 +78,7 @@ class StoredEncoder:
     prompt: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
     adapters: tuple[tuple[Path, tuple[int, ...] | None], ...] = field(default=())
+    backbone_only: bool = False
 
     @property
     def file(self) -> Path:
@@ -85,8 +87,7 @@ class StoredEncoder:
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """All tensors of the backbone by name, in single precision, changes applied."""
-        stored = {_plain(name): tensor for name, tensor in load_file(self.file).items()}
-        found = {name: np.asarray(tensor, np.float32) for name, tensor in stored.items()}
+        found = {name: np.asarray(x, np.float32) for name, x in self._tensors(self.file).items()}
         for adapter, layers in self.adapters:
             found = change_weights(_kept(found, layers), adapter)
         return {name: tensor for name, tensor in found.items() if is_read(name)}
@@ -94,6 +95,12 @@ class StoredEncoder:
     @cached_property
     def weights_digest(self) -> str:
         """The hash of all tensors, changes applied."""
+        if self.backbone_only:
+            return remembered_digest(
+                self.file,
+                lambda file: tensors_digest(sorted(self._tensors(file).items())),
+                what="backbone",
+            )
         if not self.adapters:
             return weights_in(self.file)
         adapters = [[remembered_sha256(adapter), layers] for adapter, layers in self.adapters]
@@ -101,6 +108,11 @@ class StoredEncoder:
             digest([weights_in(self.file), adapters]),
             lambda: tensors_digest(sorted(self.weights().items())),
         )
+
+    def _tensors(self, file: Path) -> Arrays:
+        """The backbone's tensors, as they are stored."""
+        found = {_plain(name): tensor for name, tensor in load_file(file).items()}
+        return {n: found[n] for n in needed_weights(self.config)} if self.backbone_only else found
 
     def with_pooling(self, pooling: Pooling, *, normalize: bool) -> "StoredEncoder":
         """The same backbone under another pooling: all that followed it is replaced."""
@@ -148,6 +160,7 @@ class LightEncoder(TextEncoder):
         name: str | None = None,
         pooling: Pooling | None = None,
         max_length: int | None = None,
+        backbone_only: bool = False,
     ) -> "LightEncoder":
         """Read a sentence-transformers folder or a plain transformers folder.
 
@@ -157,14 +170,16 @@ class LightEncoder(TextEncoder):
             name: what results call the model (default: the folder's name).
             pooling: replace the saved pooling; see :meth:`Encoder.load`.
             max_length: read at most this many tokens of a text.
+            backbone_only: read it as a plain transformers folder, whatever it was saved as.
 
         Raises:
             NotLightError: the model needs torch.
         """
-        check_purpose(folder)
+        if not backbone_only:
+            check_purpose(folder)
         manifest = manifest or read_manifest(folder)
         called = name or folder.name
-        stored, saved = _read(folder, called, manifest, pooling)
+        stored, saved = _read(folder, called, manifest, pooling, backbone_only=backbone_only)
         if pooling not in (None, saved):
             normalizes = stored.modules[-1].kind == "Normalize"
             stored, saved = stored.with_pooling(pooling, normalize=normalizes), pooling
@@ -204,7 +219,11 @@ class LightEncoder(TextEncoder):
 
         stored = self.stored
         found = Encoder.load(
-            stored.folder, name=self.name, device="cpu", max_length=stored.max_length
+            stored.folder,
+            name=self.name,
+            device="cpu",
+            max_length=stored.max_length,
+            backbone_only=stored.backbone_only,
         )
         normalizes = self.normalizes
         if self.pooling is not None and (found.pooling, found.normalizes) != (
@@ -331,12 +350,18 @@ def hidden_size(config: Config) -> int:
 
 
 def _read(
-    folder: Path, name: str, manifest: Manifest | None, pooling: Pooling | None
+    folder: Path,
+    name: str,
+    manifest: Manifest | None,
+    pooling: Pooling | None,
+    *,
+    backbone_only: bool,
 ) -> tuple[StoredEncoder, Pooling | None]:
     """What a folder holds, and its pooling."""
     try:
-        if not (folder / _MODULES).exists():
-            return _read_backbone(folder, name, pooling)
+        if backbone_only or not (folder / _MODULES).exists():
+            found, chosen = _read_backbone(folder, name, pooling)
+            return replace(found, backbone_only=backbone_only), chosen
         return _read_modules(folder, manifest)
     except NotLightError:
         raise

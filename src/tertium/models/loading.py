@@ -17,7 +17,7 @@ from tertium.models.light import load_encoder
 from tertium.models.mixture import ConditionalAverage, Ensemble, member_weights
 from tertium.models.names import NAMES, is_static, resolve, resolve_base, resolve_inner
 from tertium.models.pair import PairScorer
-from tertium.models.published_cross import PublishedCrossEncoder, is_cross_encoder
+from tertium.models.published_cross import is_cross_encoder, load_published
 from tertium.models.tokenizer import NotLightError
 from tertium.records.manifest import (
     FILE_NAME,
@@ -53,6 +53,12 @@ def _load_static(folder: Path, *, light: bool = False, **options: Any) -> Model:
     return StaticEncoder.load(folder, **options)
 
 
+def _load_cross(folder: Path, *, manifest: Manifest, **options: Any) -> Model:
+    published = "head" not in manifest.details  # one that ``fit`` gave a decision
+    load_it = load_published if published else CrossScorer.load
+    return load_it(folder, manifest=manifest, **options)
+
+
 # What ``load`` makes of a folder, by the kind that its ``tertium.json`` names. Members and adapters
 # are read here: they may be of any kind.
 KINDS: dict[Kind, Callable[..., Model]] = {
@@ -61,7 +67,7 @@ KINDS: dict[Kind, Callable[..., Model]] = {
     Kind.STATIC: _load_static,
     Kind.PAIR: PairScorer.load,
     Kind.CONDITIONAL: ConditionalScorer.load,
-    Kind.CROSS: CrossScorer.load,
+    Kind.CROSS: _load_cross,
 }
 
 
@@ -260,7 +266,7 @@ def _load(
         if is_static(folder):
             return _load_static(folder, name=name, **options)
         if is_cross_encoder(folder):
-            return PublishedCrossEncoder.load(folder, name=name, **options)
+            return load_published(folder, name=name, **options)
         return load_encoder(folder, name=name, **options)
     model = _load_kind(folder, manifest, name=name, above=(*above, folder), **options)
     if not above and options["pooling"] in (None, manifest.pooling):

@@ -3,27 +3,60 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
 import warnings
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
+from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.models.base import Model
+from tertium.files import atomic_folder
+from tertium.heads.layout import complete
+from tertium.models.adapters import SavedHead
+from tertium.models.checkpoints import SAFE
+from tertium.models.conditional import ConditionalScorer
+from tertium.models.cross import CrossModel, CrossScorer
+from tertium.models.light import load_encoder
 from tertium.models.tokenizer import NotLightError, read_json
-from tertium.models.tokens import TokenizationStats, checked_pairs
-from tertium.types import Kind, TextPair
+from tertium.models.tokens import TokenizationStats
+from tertium.types import TextPair
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-__all__ = ["PublishedCrossEncoder", "is_cross_encoder"]
+__all__ = ["PublishedCrossEncoder", "TorchCrossEncoder", "is_cross_encoder", "load_published"]
 
 Matrix = NDArray[np.float32]
 _BATCH = 32
+
+
+@dataclass(frozen=True)
+class _Classifier:
+    """What an architecture calls the two linear maps of its classifier, and what is between them.
+
+    The state that they start from is the first token's.
+    """
+
+    dense: str = "classifier.dense"
+    out: str = "classifier.out_proj"
+    activation: str = "tanh"
+
+
+_CLASSIFIERS = {
+    "bert": _Classifier("bert.pooler.dense", "classifier"),
+    "camembert": _Classifier(),
+    "distilbert": _Classifier("pre_classifier", "classifier", "relu"),
+    "electra": _Classifier(activation="gelu"),
+    "mpnet": _Classifier(),
+    "roberta": _Classifier(),
+    "xlm-roberta": _Classifier(),
+}
 
 
 def is_cross_encoder(folder: Path) -> bool:
@@ -38,90 +71,90 @@ def is_cross_encoder(folder: Path) -> bool:
     return any("ForSequenceClassification" in str(name) for name in architectures)
 
 
-class PublishedCrossEncoder(Model):
-    """Scores of pairs by a cross-encoder with one output, run by torch.
+def load_published(
+    folder: Path,
+    *,
+    name: str,
+    pooling: Any = None,
+    light: bool = False,
+    device: str | None = None,
+    max_length: int | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> CrossModel:
+    """Load a folder that :func:`is_cross_encoder` knows.
 
     Its scores are those of ``CrossEncoder.predict``. With a sigmoid they go from 0 to 1. A model
     without activation gives logits, which have no scale: tertium gives their sigmoid, in the same
     order, and says so.
 
-    Args:
-        model: as sentence-transformers loads it.
-        name: what results call it.
-        folder: where it is from.
+    Raises:
+        TertiumError: a classifier of several classes, another activation, or a ``pooling``.
+        NotLightError: ``light`` is wanted, and only torch can run the model.
+    """
+    if pooling is not None:
+        raise TertiumError(f"{name} reads pairs together and pools nothing: leave pooling out.")
+    activation = _checked_activation(folder, name, trusted=trust_remote_code)
+    head = _read_classifier(folder)
+    options |= {"device": device, "max_length": max_length, "trust_remote_code": trust_remote_code}
+    if head is not None:
+        encoder = load_encoder(folder, name=name, light=light, backbone_only=True, **options)
+        scorer = ConditionalScorer(encoder, head, OrderedLabels(0.0, 1.0))
+        return PublishedCrossEncoder(scorer, folder=folder, activation=activation)
+    if light:
+        raise NotLightError(f"{folder} holds a cross-encoder that only torch can run.")
+    from sentence_transformers import CrossEncoder
 
-    Attributes:
+    from tertium.models.checkpoints import quiet
+
+    with quiet():
+        model = CrossEncoder(
+            str(folder), device=device, trust_remote_code=trust_remote_code, local_files_only=True
+        )
+    if max_length is not None:
+        model.max_seq_length = max_length
+    return TorchCrossEncoder(model, name=name, activation=activation)
+
+
+class PublishedCrossEncoder(CrossScorer):
+    """A published cross-encoder of a known architecture; see :func:`load_published`.
+
+    Args:
+        scorer: backbone and classifier.
+        folder: where it is from.
         activation: what makes a score of the model's output, by its name.
     """
 
-    reads_together: ClassVar[bool] = True
+    def __init__(self, scorer: ConditionalScorer, *, folder: Path, activation: str) -> None:
+        super().__init__(scorer, order="given")
+        self._folder = folder
+        self.activation = activation
 
-    def __init__(self, model: CrossEncoder, *, name: str, folder: Path) -> None:
-        outputs = getattr(model.config, "num_labels", None)
-        if outputs != 1:
-            raise TertiumError(
-                f"{folder} holds a classifier of {outputs} classes: a model that grades pairs has "
-                "one output."
-            )
+    def save(self, folder: Path | str) -> None:
+        """A copy of its folder, which sentence-transformers reads as before."""
+        with atomic_folder(Path(folder), last="config.json") as temporary:
+            hidden = shutil.ignore_patterns(".*")
+            shutil.copytree(self._folder, temporary, dirs_exist_ok=True, ignore=hidden)
+
+
+class TorchCrossEncoder(CrossModel):
+    """A published cross-encoder of any other architecture, run by sentence-transformers.
+
+    Args:
+        model: as sentence-transformers loads it.
+        name: what results call it.
+        activation: what makes a score of the model's output, by its name.
+    """
+
+    def __init__(self, model: CrossEncoder, *, name: str, activation: str) -> None:
         self._model = model
         self._name = name
-        self._folder = folder
-        self.activation = type(model.activation_fn).__name__
-        if self.activation not in ("Sigmoid", "Identity"):
-            raise TertiumError(
-                f"{folder}: the activation {self.activation} has no scale that tertium knows. Save "
-                "the model with a sigmoid, or with none."
-            )
-        if self.activation == "Identity":
-            warnings.warn(
-                f"{name} gives logits, which have no scale: their sigmoid is given, from 0 to 1, "
-                "in the same order.",
-                TertiumWarning,
-                stacklevel=2,
-            )
-
-    @classmethod
-    def load(
-        cls,
-        folder: Path,
-        *,
-        name: str,
-        device: str | None = None,
-        max_length: int | None = None,
-        trust_remote_code: bool = False,
-        light: bool = False,
-        pooling: Any = None,
-        **ignored: Any,
-    ) -> PublishedCrossEncoder:
-        """Load a folder; a ``pooling`` is refused, since there are no vectors."""
-        if light:
-            raise NotLightError(f"{folder} holds a cross-encoder that only torch can run.")
-        if pooling is not None:
-            raise TertiumError(f"{name} reads pairs together and pools nothing: leave pooling out.")
-        from sentence_transformers import CrossEncoder
-
-        from tertium.models.checkpoints import quiet
-
-        with quiet():
-            found = CrossEncoder(
-                str(folder),
-                device=device,
-                trust_remote_code=trust_remote_code,
-                local_files_only=True,
-            )
-        if max_length is not None:
-            found.max_seq_length = max_length
-        return cls(found, name=name, folder=folder)
+        self.activation = activation
 
     @property
     def name(self) -> str:
         """What results call the model."""
         return self._name
-
-    @property
-    def kind(self) -> Kind:
-        """A cross-encoder."""
-        return Kind.CROSS
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -137,63 +170,85 @@ class PublishedCrossEncoder(Model):
             found.update(np.ascontiguousarray(tensor.float().cpu().numpy()).data)
         return found.hexdigest()
 
-    def score(  # type: ignore[override]
-        self,
-        items: Iterable[TextPair],
-        *,
-        progress: bool | None = None,
-        truncation: TokenizationStats | None = None,
-    ) -> Matrix:
-        """Scores of pairs, from 0 to 1, in input order; each is read in the order given.
+    def save(self, folder: Path | str) -> None:
+        """As sentence-transformers saves it."""
+        self._model.save_pretrained(str(folder))
 
-        Args:
-            items: two texts each; a distinct pair is scored once.
-            progress: False for no progress on standard error.
-            truncation: count cut pairs here instead of warning.
-        """
-        return self.score_items(checked_pairs(items), truncation=truncation, progress=progress)
-
-    def score_items(
-        self,
-        items: Sequence[tuple[str, ...]],
-        *,
-        truncation: TokenizationStats | None = None,
-        progress: bool | None = False,
+    def _grade(
+        self, pairs: list[TextPair], *, progress: bool | None, stats: TokenizationStats
     ) -> Matrix:
-        """The same: a sigmoid stays on its scale."""
         from torch import nn
 
-        places: dict[tuple[str, ...], int] = {}
-        rows = [places.setdefault(tuple(pair), len(places)) for pair in items]
-        if not rows:
+        if not pairs:
             return np.empty(0, np.float32)
-        stats = TokenizationStats(unit="pair") if truncation is None else truncation
-        self._count(list(places), stats)
+        first, second = ([pair[side] for pair in pairs] for side in (0, 1))
+        ids = self._model.tokenizer(first, second, truncation=False, verbose=False)["input_ids"]
+        cut = sum(len(row) > self._limit for row in ids)
+        stats.add(cut=cut, texts=len(pairs), limit=self._limit)
         found = self._model.predict(
-            [(pair[0], pair[1]) for pair in places],
+            pairs,
             batch_size=_BATCH,
             show_progress_bar=bool(progress),
             activation_fn=nn.Sigmoid(),
             convert_to_numpy=True,
         )
-        if truncation is None:
-            stats.report()
-        return np.asarray(found, np.float32).reshape(-1)[rows]
-
-    def save(self, folder: Path | str) -> None:
-        """As sentence-transformers saves it."""
-        self._model.save_pretrained(str(folder))
+        return np.asarray(found, np.float32).reshape(-1)
 
     @property
     def _limit(self) -> int:
         return int(self._model.max_seq_length or 512)
 
-    def _count(self, pairs: list[tuple[str, ...]], stats: TokenizationStats) -> None:
-        first, second = ([pair[side] for pair in pairs] for side in (0, 1))
-        ids = self._model.tokenizer(first, second, truncation=False, verbose=False)["input_ids"]
-        cut = sum(len(row) > self._limit for row in ids)
-        stats.add(cut=cut, texts=len(pairs), limit=self._limit)
 
-    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
-        self.check_condition(condition)
-        return self.score([(query, text) for text in texts])
+def _checked_activation(folder: Path, name: str, *, trusted: bool) -> str:
+    """The name of the activation, of a model that has one output and a scale."""
+    config = read_json(folder / "config.json")
+    labels = config.get("id2label")
+    outputs = len(labels) if isinstance(labels, dict) else config.get("num_labels", 2)
+    if outputs != 1:
+        raise TertiumError(
+            f"{folder} holds a classifier of {outputs} classes: a model that grades pairs has one "
+            "output."
+        )
+    saved = read_json(folder / "config_sentence_transformers.json").get("activation_fn")
+    inside = config.get("sentence_transformers") or {}
+    saved = saved or inside.get("activation_fn")
+    path = str(saved or config.get("sbert_ce_default_activation_function") or "torch.Sigmoid")
+    if not trusted and not path.startswith("torch."):
+        path = "torch.Sigmoid"  # as sentence-transformers does: it imports no other code
+    activation = path.rpartition(".")[2]
+    if activation not in ("Sigmoid", "Identity"):
+        raise TertiumError(
+            f"{folder}: the activation {activation} has no scale that tertium knows. Save the "
+            "model with a sigmoid, or with none."
+        )
+    if activation == "Identity":
+        warnings.warn(
+            f"{name} gives logits, which have no scale: their sigmoid is given, from 0 to 1, in "
+            "the same order.",
+            TertiumWarning,
+            stacklevel=2,
+        )
+    return activation
+
+
+def _read_classifier(folder: Path) -> SavedHead | None:
+    """The classifier of a known architecture in one file of single precision, else None."""
+    config = read_json(folder / "config.json")
+    known = _CLASSIFIERS.get(str(config.get("model_type")))
+    modules = folder / "modules.json"
+    if known is None or "auto_map" in config or not (folder / SAFE).is_file():
+        return None
+    if modules.exists() and len(json.loads(modules.read_bytes())) != 1:
+        return None
+    weights = {}
+    try:
+        with safe_open(folder / SAFE, framework="numpy") as stored:
+            if any(stored.get_slice(each).get_dtype() != "F32" for each in stored.keys()):  # noqa: SIM118
+                return None
+            for ours, theirs in (("dense", known.dense), ("out", known.out)):
+                for part in ("weight", "bias"):
+                    weights[f"{ours}.{part}"] = stored.get_tensor(f"{theirs}.{part}")
+    except SafetensorError:
+        return None  # other names, or a damaged file: transformers says what is wrong
+    head = complete({"kind": "classifier", "dense_activation": known.activation})
+    return SavedHead(head, weights)

@@ -57,7 +57,7 @@ class StaticEncoder(Encoder):
             raise TertiumError(f"{name} does not begin with static embeddings.")
 
     @classmethod
-    def load(
+    def load(  # type: ignore[override]
         cls,
         folder: Path,
         *,

@@ -3,19 +3,46 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tertium.errors import TertiumError
 
-__all__ = ["FileTokenizer", "NoSpansError", "NotLightError", "Span", "Tokenizer", "read_json"]
+__all__ = [
+    "FileTokenizer",
+    "NoSpansError",
+    "NotLightError",
+    "PairFrame",
+    "Span",
+    "Tokenizer",
+    "read_json",
+]
 
 Span = tuple[int, int]  # first character, and the first after it
 
 FILE = "tokenizer.json"
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 _NO_LIMIT = 10**30  # what transformers writes for a tokenizer without one
+
+
+@dataclass(frozen=True)
+class PairFrame:
+    """How a tokenizer joins two texts.
+
+    Attributes:
+        between: separators between them.
+        types: whether the second has a token type of its own.
+    """
+
+    between: int
+    types: bool
+
+    @classmethod
+    def of(cls, ids: Sequence[int], types: Sequence[int], *, text: int) -> "PairFrame":
+        """From a pair of the same text of ``text`` tokens, framed by one special token each."""
+        return cls(len(ids) - 2 * text - 2, 1 in types)
 
 
 class NotLightError(TertiumError):
@@ -90,6 +117,11 @@ class Tokenizer(ABC):
     def plain_spans(self, text: str) -> list[Span]:
         """Where each token of :meth:`plain_ids` stands; raises as :meth:`framed_spans`."""
 
+    @property
+    @abstractmethod
+    def pair_frame(self) -> PairFrame:
+        """How it joins two texts."""
+
     @abstractmethod
     def names(self, text: str) -> list[str]:
         """How the tokens of a text are written in the vocabulary."""
@@ -163,6 +195,14 @@ class FileTokenizer(Tokenizer):
         """How the tokens of a text are written in the vocabulary."""
         names: list[str] = self._plain.encode(text, add_special_tokens=False).tokens
         return names
+
+    @cached_property
+    def pair_frame(self) -> PairFrame:  # type: ignore[override]
+        """How it joins two texts."""
+        pair = self.backend.encode("a", "a")
+        inputs = self._config.get("model_input_names") or ["token_type_ids"]
+        types = pair.type_ids if "token_type_ids" in inputs else ()
+        return PairFrame.of(pair.ids, types, text=len(self.plain_ids(["a"])[0]))
 
     @property
     def content(self) -> dict[str, Any]:

@@ -25,7 +25,8 @@ class JoinedIds:
 
     Attributes:
         ids: all tokens, special ones included.
-        sentences: how many of them belong to the sentences; the rest is the condition.
+        sentences: how many of them belong to the sentences; the rest is the condition, or the
+            second text of a pair.
         cut: whether the texts were longer than this.
     """
 
@@ -86,6 +87,16 @@ class TripleTokenizer:
         cut = len(kept) < len(asked) or sum(lengths) < sum(map(len, sentences))
         return JoinedIds(ids, before, cut)
 
+    def join_pair(self, first: list[int], second: list[int]) -> JoinedIds:
+        """Two texts as the tokenizer itself joins them; of what is too long, the longer is cut."""
+        between = self.tokenizer.pair_frame.between
+        room = max(self.max_length - 2 - between, 0)
+        kept, begun = shared_budget([len(second), len(first)], budget=room)
+        head = [self._first, *first[:begun], *[self.separator] * between]
+        cut = begun + kept < len(first) + len(second)
+        ids = [*head, *second[:kept], self.separator]
+        return JoinedIds(ids, len(head), cut)
+
     def batch(
         self, rows: Sequence[JoinedIds], *, width: int | None = None
     ) -> dict[str, NDArray[np.int64]]:
@@ -118,6 +129,7 @@ class TripleReader:
     Attributes:
         layout: of the head.
         tokenizer: makes a sequence of texts.
+        has_types: whether the segments of a batch are token types.
     """
 
     def __init__(self, tokenizer: Tokenizer, layout: HeadLayout, *, limit: int) -> None:
@@ -127,11 +139,14 @@ class TripleReader:
                 f"at most {limit}."
             )
         self.layout = layout
+        self.has_types = layout.as_pair and tokenizer.pair_frame.types
         self.tokenizer = TripleTokenizer(tokenizer, max_length=layout.width or limit)
 
     def sequences(self, triples: Sequence[TextTriple]) -> list[tuple[JoinedIds, ...]]:
         """Token ids of every triple's sequences; each distinct text is tokenised once."""
         stripped = [tuple(text.strip() for text in triple) for triple in triples]
+        if self.layout.as_pair:  # as they are
+            stripped = [triple[:2] for triple in triples]
         ids = self.tokenizer.tokenize(text for triple in stripped for text in triple)
         return [
             tuple(
@@ -153,6 +168,8 @@ class TripleReader:
         return np.array(longest, dtype=np.int64) * len(self.layout.sequences)
 
     def _sequence(self, members: tuple[int, ...], ids: list[list[int]]) -> JoinedIds:
+        if self.layout.as_pair:
+            return self.tokenizer.join_pair(*ids)
         sentences = [ids[at] for at in members if at < 2] or [ids[2]]
         with_condition = len(members) > 1 and 2 in members
         return self.tokenizer.join(sentences, ids[2] if with_condition else None)

@@ -550,6 +550,8 @@ class StageSpec(_Spec):
                 )
             if kind == "graded" and len(self.head.example().layout.sequences) != 1:
                 raise ValueError("a head on graded pairs reads both texts together: take cross")
+            if kind == "conditional" and self.head.example().layout.as_pair:
+                raise ValueError(f"the head {self.head.kind} reads pairs, and no condition")
             if self.views or self.projection != "none" or self.momentum is not None:
                 raise ValueError(f"a head on {kind} data goes without views, projection, momentum")
             if kind == "conditional" and task == "STS-B":
