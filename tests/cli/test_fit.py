@@ -1,14 +1,20 @@
+import asyncio
 import hashlib
 import json
 import random
 import string
 from pathlib import Path
+from typing import Any
 
+import httpx2 as httpx
 import pytest
 
 import tertium
 from tertium.records.decision import Decision
+from tertium.serve.app import build_app, build_service
+from tertium.serve.settings import read_settings
 from tests.cli.conftest import Run
+from tests.serve.fakes import launch_thread
 
 pytestmark = pytest.mark.integration
 
@@ -204,6 +210,52 @@ def test_commands_use_it_and_say_so(run: Run, tmp_path: Path, mine: Path) -> Non
     assert "yes, 9" in ran.out and "fitted on" in ran.err
     hits = json.loads(run("index", "search", tmp_path / "index", "a b", "--json").out)
     assert hits["queries"][0]["hits"][0]["probability"] is not None
+
+
+def _check_same(row: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for key, value in wanted.items():
+        close = pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
+        assert row[key] == close, key
+
+
+def test_shards_and_the_server_decide_as_a_file_does(run: Run, tmp_path: Path, mine: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pairs, texts = tmp_path / "new.tsv", tmp_path / "texts.txt"
+    pairs.write_text("sentence1\tsentence2\na b c d\ta b c d\na b c d\tw x y z\n")
+    texts.write_text("a b c d e f g\nw x y z dog\n")
+    run("score", pairs, "-o", tmp_path / "scored.jsonl", "-m", mine)
+    wanted = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
+    ran = run("score", pairs, "-o", f"{tmp_path}/shards/", "-m", mine, "--json")
+    assert json.loads(ran.out)["decision"]["file"] == "pairs.tsv"
+    assert "fitted on 120 pairs" in ran.err
+    (shard,) = (tmp_path / "shards").glob("*.parquet")
+    rows = pq.read_table(shard).to_pylist()
+    assert [row["decision"] for row in rows] == ["yes", "no"]
+    for row, other in zip(rows, wanted, strict=True):
+        _check_same(row, other)
+
+    run("index", "build", texts, "-o", tmp_path / "index", "-m", mine)
+    by_command = json.loads(run("index", "search", tmp_path / "index", "a b", "--json").out)
+
+    async def ask() -> tuple[Any, Any]:
+        flags = {"model": str(mine), "conditional_model": "none", "index": str(tmp_path / "index")}
+        service = build_service(read_settings(flags), launch=launch_thread)
+        try:
+            await service.start()
+            transport = httpx.ASGITransport(app=build_app(service))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as ask:
+                found = await ask.post("/v1/search", json={"query": "a b"})
+                models = await ask.get("/v1/models")
+        finally:
+            await service.pool.stop()
+        return found.json(), models.json()
+
+    found, models = asyncio.run(ask())
+    assert found["decision"] == by_command["decision"]
+    assert models["data"][-1]["decision"] == by_command["decision"]
+    for hit, other in zip(found["results"][0], by_command["queries"][0]["hits"], strict=True):
+        _check_same(hit, other)
 
 
 def test_evaluate_pairs(run: Run, tmp_path: Path, mine: Path, tiny_bert: Path) -> None:

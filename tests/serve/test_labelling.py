@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from tertium.corpus.labelling import propose
+import tertium
+from tertium.corpus.labelling import _dropout_spread, propose
 from tertium.data.ratings import LabelFile, Rating, read_answers, write_tasks
 from tertium.errors import TertiumError
 from tertium.serve.labelling import Session, build_app
@@ -60,6 +61,27 @@ def test_proposals_prefer_disagreement() -> None:
         return float(np.abs(one.score(pairs) - two.score(pairs)).mean())
 
     assert apart(chosen) > 1.2 * apart(pool)
+
+
+@pytest.mark.filterwarnings("ignore:.*do not look English")
+def test_proposals_prefer_what_dropout_changes(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["cat", "dog", "sleeps", "barks", "the", "a", "b", "c", "d", "e"]
+    pool = [(f"{one} {two}", f"{two} {three}") for one in words for two in words for three in words]
+    model = tertium.load(tiny_bert, engine="torch")
+    spread = dict(zip(pool, _dropout_spread(pool, model, seed=0, progress=False), strict=True))
+    chosen = propose(pool, model, count=20, dropout=True)
+    assert chosen == propose(pool[::-1], tertium.load(tiny_bert), count=20, dropout=True)
+    assert np.mean([spread[pair] for pair in chosen]) > 1.2 * np.mean([*spread.values()])
+    assert not model.encoder.model.training
+    with pytest.raises(TertiumError, match="take one of both"):
+        propose(pool, model, count=3, dropout=True, second=model)
+    with pytest.raises(TertiumError, match="gives no vectors"):
+        propose(pool, tertium.load("judge"), count=3, dropout=True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(TertiumError, match=r"Disagreement with dropout needs .*tertium\[train\]"):
+        propose(pool, tertium.load(tiny_bert), count=3, dropout=True)
 
 
 def test_nothing_to_label() -> None:

@@ -190,7 +190,16 @@ def score(
             )
         low, high = finished.about["scale"]
         shown = f"scores on {low:g}..{high:g} by {name}"
-        _show_folder(finished, {"scale": [low, high], "model": name}, shown, as_json=as_json)
+        document = {"scale": [low, high], "model": name}
+        decision = finished.about.get("decision")
+        if decision is not None:
+            from tertium.models.names import decision_of
+
+            document["decision"] = decision
+            fitted = decision_of(name)
+            if fitted is not None:
+                note(f"{fitted.name}: {fitted.reason()}")
+        _show_folder(finished, document, shown, as_json=as_json)
         return
     shards.refuse()
     from tertium.data.tables import SCORES, check_format
@@ -215,7 +224,7 @@ def score(
         kept=(kept for _, kept in again),
     )
     low, high = scorer.scale
-    document: dict[str, Any] = {"output": output, "rows": rows, "scale": [low, high]}
+    document = {"output": output, "rows": rows, "scale": [low, high]}
     document["model"] = scorer.name
     notes = [f"{output}: {rows:,} scores on {low:g}..{high:g} by {scorer.name}"]
     if scorer.decision is not None:

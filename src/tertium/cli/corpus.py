@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tertium.cli import checks, options
-from tertium.cli.output import VERDICT, count, show, table, verdict_cells
+from tertium.cli.output import count, show, table, verdict_cells
 from tertium.errors import TertiumError
 
 __all__ = ["cluster", "dedupe", "mine"]
@@ -56,6 +56,7 @@ def mine(
     texts, ids = corpus.read()
     source = corpus.source(texts, model=model, engine=engine)
     from tertium.corpus import mine as find
+    from tertium.records.decision import VERDICT
 
     found = find(texts, source, threshold=least, top_k=top_k, limit=limit, method=method)
     added = () if decision is None else VERDICT
@@ -223,6 +224,8 @@ def dedupe(
             beside["against"] = kept_texts
         found = find(texts, source, threshold=least, method=method, **beside)
     if report is not None:
+        from tertium.records.decision import VERDICT
+
         added = () if decision is None else VERDICT
         columns = ("id", "text", "reason", "kept_id", "kept_text", "similarity", *added)
         with write_table(report, columns, spreadsheet_safe=spreadsheet_safe) as write:

@@ -7,7 +7,7 @@ import typer
 
 from tertium.cli import checks, options
 from tertium.cli.command import Command
-from tertium.cli.output import VERDICT, cell, count, show, table, verdict_cells
+from tertium.cli.output import cell, count, show, table, verdict_cells
 from tertium.errors import TertiumError, unknown_name
 
 if TYPE_CHECKING:
@@ -283,6 +283,7 @@ def search(
     from tertium.data.readers import iter_texts
     from tertium.models.tokens import chunks
     from tertium.progress import bar
+    from tertium.records.decision import VERDICT
 
     total = 0
     further = opened.manifest.columns
@@ -452,6 +453,8 @@ def _has(index: "Index") -> int:
 def _document(hit: "Hit", decision: "Decision | None") -> dict[str, Any]:
     found = {"id": hit.id, "text": hit.text, "score": hit.score, "cosine": hit.cosine}
     if decision is not None:
+        from tertium.records.decision import VERDICT
+
         found |= dict(zip(VERDICT, verdict_cells(decision, hit.cosine), strict=True))
     found |= {"columns": dict(hit.columns)} if hit.columns else {}
     return found | ({} if hit.passage is None else {"passage": hit.passage})

@@ -41,6 +41,12 @@ def label(
         str | None,
         typer.Option(help="Prefer pairs on which this model disagrees.", callback=checks.model),
     ] = None,
+    dropout: Annotated[
+        bool,
+        typer.Option(
+            "--dropout", help="Prefer pairs on which the model disagrees with its own dropout."
+        ),
+    ] = False,
     count_: Annotated[int, typer.Option("--count", "-n", min=1, help="Propose N pairs.")] = 50,
     answers: Annotated[
         str, typer.Option(help="grades (keys 0 to 5) or yes-no (keys y and n).")
@@ -111,6 +117,7 @@ def label(
         scorer,
         count=count_,
         second=None if second is None else load(second, engine=engine),
+        dropout=dropout,
         seed=seed,
     )
     if to is not None:

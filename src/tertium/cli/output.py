@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from tertium.records.decision import Decision, Measure
+    from tertium.records.decision import Decision
 
 __all__ = [
-    *("VERDICT", "bar", "cell", "console", "count", "emit", "note", "save_figures", "say", "show"),
+    *("bar", "cell", "console", "count", "emit", "note", "save_figures", "say", "show"),
     *("show_warning", "table", "verdict_cells", "visible"),
 ]
 
-VERDICT = ("decision", "probability", "grade")  # columns of what a decision says
 
 # What a terminal may take for a command, or for another order of the letters: control characters
 # except tab and line feed, other line breaks, and overrides of the writing direction.
@@ -162,15 +161,14 @@ def bar(value: float, *, low: float, high: float, width: int = 20) -> str:
 
 
 def verdict_cells(
-    decision: "Decision | None", score: float | None, *, measure: "Measure" = "cosine"
+    decision: "Decision | None", score: float | None
 ) -> tuple[str | float | None, ...]:
-    """What a decision says of a score, for the columns ``VERDICT``; nothing without a decision."""
+    """What a decision says of a cosine, for the columns ``VERDICT``; nothing without a decision."""
     if decision is None:
         return ()
-    if score is None:
-        return (None,) * len(VERDICT)
-    (found,) = decision.verdicts([score], measure=measure)
-    return tuple(found.to_json().values())
+    from tertium.records.decision import verdict_rows
+
+    return verdict_rows(decision, [score])[0]
 
 
 def count(number: int, noun: str) -> str:

@@ -30,6 +30,7 @@ from tertium.files import atomic_path, sha256, sync
 from tertium.jobs.source import SKIPPED, SourceRow
 from tertium.models.tokens import valid_text
 from tertium.progress import track
+from tertium.records.decision import VERDICT, Decision, verdict_rows
 from tertium.records.lock import lock
 from tertium.records.record import Frozen, InputMark, read_record, write_record
 
@@ -61,6 +62,7 @@ class ShardWriter:
         width: length of a vector, or None where the result is one score.
         dtype: of vectors.
         metadata: what the file says about itself, under the key ``tertium``.
+        decision: makes yes or no, probability and grade of a score.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class ShardWriter:
         width: int | None,
         dtype: str,
         metadata: dict[str, Any],
+        decision: Decision | None = None,
     ) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -82,6 +85,10 @@ class ShardWriter:
             else ("embedding", pa.list_(number, width))
         )
         names = [("line", pa.int64()), *((name, pa.string()) for name in columns), result]
+        self._decision = decision
+        if decision is not None:
+            kinds = (pa.string(), pa.float64(), pa.float64())
+            names += zip(VERDICT, kinds, strict=True)
         self._schema = pa.schema(names, metadata={_METADATA: json.dumps(metadata).encode()})
         self._width = width
         self._dtype = np.dtype(dtype)
@@ -111,7 +118,13 @@ class ShardWriter:
         values = pa.array(results.astype(self._dtype).ravel())
         if self._width is not None:
             values = pa.FixedSizeListArray.from_arrays(values, self._width)
-        self._writer.write_batch(pa.record_batch([lines, *texts, values], schema=self._schema))
+        said: list[Any] = []
+        if self._decision is not None:
+            rows = verdict_rows(self._decision, results, measure="score")
+            kinds = self._schema.types[-len(VERDICT) :]
+            said = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+        batch = pa.record_batch([lines, *texts, values, *said], schema=self._schema)
+        self._writer.write_batch(batch)
 
 
 def shard_metadata(path: Path) -> dict[str, Any]:

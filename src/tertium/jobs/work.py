@@ -19,6 +19,7 @@ from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
 from tertium.jobs.request import LOADER, hash_model_files
 from tertium.jobs.source import SourceRow
 from tertium.models.tokens import TokenizationStats, chunks
+from tertium.records.decision import Decision
 
 __all__ = ["ShardTask", "ShardWorker", "Work", "check_model"]
 
@@ -94,12 +95,16 @@ class ShardWorker:
         model, total = self.model, Counts()
         result = {"dimension": model.dimension} if texts else {"scale": list(model.scale)}
         about = {"model": model.name, **result}
+        decision: Decision | None = None if texts else model.decision
+        if decision is not None:
+            about["decision"] = decision.to_json()
         with ShardWriter(
             sink,
             columns=self.work.content.columns,
             width=model.dimension if texts else None,
             dtype=self.work.dtype if texts else "float32",
             metadata=about,
+            decision=decision,
         ) as writer:
             for window in chunks(items, self.work.window):
                 results, counts = self._results(window)

@@ -16,6 +16,7 @@ from tertium.files import atomic_path, new_matrix
 from tertium.models.base import Embedder, Model
 from tertium.models.tokens import TokenizationStats, chunks
 from tertium.progress import bar
+from tertium.records.decision import VERDICT, verdict_rows
 
 __all__ = ["write_scores", "write_vectors"]
 
@@ -86,7 +87,7 @@ def write_scores(
     grade: Callable[..., np.ndarray] = scorer.score
     columns = ("sentence1", "sentence2", *(["condition"] if conditional else []), "similarity")
     decision = scorer.decision
-    columns += () if decision is None else _VERDICT
+    columns += () if decision is None else VERDICT
     extra = _Kept(kept, columns)
     written = no_formula if spreadsheet_safe and output.suffix in (".tsv", ".csv") else str
     with (
@@ -98,7 +99,7 @@ def write_scores(
             scores = grade(window, progress=False, truncation=truncation)
             said: list[tuple[Any, ...]] = [()] * len(window)
             if decision is not None:
-                said = [tuple(each.to_json().values()) for each in decision.verdicts(scores)]
+                said = verdict_rows(decision, scores, measure="score")
             rows = zip(window, scores, said, extra.take(len(window)), strict=True)
             write(
                 [
@@ -115,7 +116,6 @@ def write_scores(
 Row = tuple[Any, ...]  # texts, the score as the only float of ours, and columns that are kept
 Columns = tuple[str, ...]
 _SCORE = "similarity"
-_VERDICT = ("decision", "probability", "grade")  # what a decision says, right after the score
 
 
 class _Kept:
@@ -259,7 +259,7 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
 
     at = columns.index(_SCORE)
     kinds = {at: pa.float32()}
-    if columns[at + 1 : at + 4] == _VERDICT:
+    if columns[at + 1 : at + 4] == VERDICT:
         kinds |= {at + 2: pa.float64(), at + 3: pa.float64()}
     schema = pa.schema(
         [(name, kinds.get(place, pa.string())) for place, name in enumerate(columns)]

@@ -197,7 +197,7 @@ class FileTokenizer(Tokenizer):
         return names
 
     @cached_property
-    def pair_frame(self) -> PairFrame:  # type: ignore[override]
+    def pair_frame(self) -> PairFrame:
         """How it joins two texts."""
         pair = self.backend.encode("a", "a")
         inputs = self._config.get("model_input_names") or ["token_type_ids"]

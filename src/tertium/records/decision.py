@@ -1,5 +1,6 @@
 """What a model decides by: thresholds and calibrations that were fitted on labelled pairs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -9,12 +10,23 @@ from pydantic import Field, model_validator
 
 from tertium.records.record import Frozen
 
-__all__ = ["Calibration", "Decision", "DecisionSource", "Goal", "Measure", "Rule", "Verdict"]
+__all__ = [
+    "VERDICT",
+    "Calibration",
+    "Decision",
+    "DecisionSource",
+    "Goal",
+    "Measure",
+    "Rule",
+    "Verdict",
+    "verdict_rows",
+]
 
 Vector = NDArray[np.float64]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Goal = Literal["precision", "recall", "f1"]
 Measure = Literal["score", "cosine"]
+VERDICT = ("decision", "probability", "grade")  # columns of what a decision says of a pair
 
 
 class Calibration(Frozen):
@@ -136,8 +148,9 @@ class Verdict:
         return f"{said} ({_percent(self.probability)} likely, {doubt})"
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields, for JSON."""
-        return {"decision": self.answer, "probability": self.probability, "grade": self.grade}
+        """Its fields under the names of ``VERDICT``."""
+        values = (self.answer, self.probability, self.grade)
+        return dict(zip(VERDICT, values, strict=True))
 
 
 class Decision(Frozen):
@@ -209,6 +222,18 @@ class Decision(Frozen):
             "pairs": self.source.pairs,
             "file": self.source.file,
         }
+
+
+def verdict_rows(
+    decision: Decision | None, numbers: Sequence[float | None], *, measure: Measure = "cosine"
+) -> list[tuple[Any, ...]]:
+    """Values for the columns ``VERDICT``; None where there is no decision, or no number."""
+    blank = (None,) * len(VERDICT)
+    if decision is None:
+        return [blank] * len(numbers)
+    known = [number for number in numbers if number is not None]
+    found = (tuple(v.to_json().values()) for v in decision.verdicts(known, measure=measure))
+    return [blank if number is None else next(found) for number in numbers]
 
 
 def _percent(share: float) -> str:

@@ -184,7 +184,8 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
         rest = iter(scores["scores"] if pairs else [])
         results = [[{**hit, "score": next(rest)} for hit in hits] for hits in results]
         results = [sorted(hits, key=lambda hit: -hit["score"])[: asked.k] for hits in results]
-    return {"results": results, "model": index["name"], **usage}
+    decision = index["decision"]
+    return {"results": results, "decision": decision, "model": index["name"], **usage}
 
 
 async def _rerank(call: Call, asked: schemas.RerankRequest) -> Any:
@@ -356,7 +357,8 @@ def _models(service: Service) -> list[dict[str, Any]]:
         found.append(_entry(served.name, answers, state=service.pool.state(served.name), **size))
     if index is not None:
         texts, columns = service.indexed()
-        size = {"dimension": index["dimension"], "texts": texts, "columns": columns}
+        size = {key: index[key] for key in ("dimension", "decision")}
+        size |= {"texts": texts, "columns": columns}
         found.append(_entry(index["name"], ["search"], scale=(-1.0, 1.0), **size))
     return found
 

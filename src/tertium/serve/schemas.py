@@ -240,8 +240,8 @@ class ScoresAnswer(BaseModel):
     truncated: int
 
 
-class Hit(BaseModel):
-    """A text of the index that was found."""
+class Hit(Verdict):
+    """A text of the index that was found; a verdict is by its cosine."""
 
     id: str
     text: str
@@ -249,7 +249,7 @@ class Hit(BaseModel):
         description="The cosine, in a hybrid search the sum of reciprocal ranks, or the score of "
         "the model that reranks."
     )
-    cosine: float
+    cosine: float | None = Field(description="Null for a text that was found only by its words.")
     columns: dict[str, Any] = Field(description="Its further columns.")
     passage: str | None = Field(description="Of a long text, what is nearest to the query.")
 
@@ -258,6 +258,9 @@ class SearchAnswer(BaseModel):
     """What was found for each query, the nearest first."""
 
     results: list[list[Hit]]
+    decision: DecisionAbout | None = Field(
+        description="Where yes and no come from; null for a model without threshold."
+    )
     model: str
     usage: Usage
     truncated: int

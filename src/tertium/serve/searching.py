@@ -8,6 +8,7 @@ from typing import Any
 
 from tertium.corpus import Hit, Index, WhereError
 from tertium.errors import TertiumError
+from tertium.records.decision import VERDICT, verdict_rows
 from tertium.serve.batching import Matrix
 from tertium.serve.errors import APIError, where
 
@@ -46,7 +47,10 @@ class HostedIndex:
         if index is None:
             return {"index": None, "fault": self.fault}
         name, dimension = index.manifest.model.name, index.model.dimension
-        return {"index": {"name": name, "texts": len(index), "dimension": dimension}, "fault": None}
+        decision = index.model.decision
+        about = {"name": name, "texts": len(index), "dimension": dimension}
+        about["decision"] = None if decision is None else decision.to_json("cosine")
+        return {"index": about, "fault": None}
 
     def open(self) -> None:
         """Open it, or note why that fails."""
@@ -89,7 +93,19 @@ class HostedIndex:
         except Exception as error:
             self._give_up(error)
             raise unsearchable() from None
-        return [[_shown(hit) for hit in hits] for hits in found]
+        return [self._shown(hits) for hits in found]
+
+    def _shown(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
+        assert self._index is not None
+        said = verdict_rows(self._index.model.decision, [hit.cosine for hit in hits])
+        return [
+            {
+                **{"id": hit.id, "text": hit.text, "score": hit.score, "cosine": hit.cosine},
+                **{"columns": dict(hit.columns), "passage": hit.passage},
+                **dict(zip(VERDICT, verdict, strict=True)),
+            }
+            for hit, verdict in zip(hits, said, strict=True)
+        ]
 
     @property
     def prompt(self) -> str:
@@ -107,11 +123,6 @@ class HostedIndex:
         self._seen = None if isinstance(error, _Rebuilt) else _contents(self._folder)
         known = isinstance(error, TertiumError | OSError)
         self.fault = str(error) if known else where(error)
-
-
-def _shown(hit: Hit) -> dict[str, Any]:
-    found = {"id": hit.id, "text": hit.text, "score": hit.score, "cosine": hit.cosine}
-    return {**found, "columns": dict(hit.columns), "passage": hit.passage}
 
 
 def unsearchable() -> APIError:

@@ -1,6 +1,7 @@
 // Two texts, any number of respects: scores, the words that made them, and how words belong together.
 
 import { call } from "./api.js";
+import { reason, verdict } from "./decision.js";
 import { copy, during, empty, find, heatMap, make, meaning, round, say, scoreBar, stop } from "./dom.js";
 
 const EXAMPLE = ["A man is playing a guitar on stage.", "Someone plays an instrument for a crowd."];
@@ -94,7 +95,11 @@ export function run() {
     } else {
       card.append(scoreBar(score, overall.scale));
     }
-    if (overall.decision) card.append(verdict(overall.decisions[0], overall.decision));
+    if (overall.decision) {
+      const said = verdict(overall.decisions[0], overall.decision);
+      say(said);
+      card.append(make("p", { class: "verdict" }, make("strong", {}, said), make("br"), make("span", { class: "hint" }, reason(overall.decision))));
+    }
     card.append(copies({ a, b, overall, on, respects }));
     explain(a, b, null);
     return [card, reasons];
@@ -116,23 +121,6 @@ function copies({ a, b, overall, on, respects }) {
     return made;
   };
   return make("div", { class: "row" }, button("Copy as a sentence", sentence), button("Copy as JSON", json));
-}
-
-// Yes or no by the threshold that was fitted, how sure that is, and where the threshold comes from.
-function verdict(found, about) {
-  const { decision, probability, grade } = found;
-  const percent = (share) => `${Math.min(Math.max(Math.round(100 * share), 1), 99)} %`;
-  const yes = decision === "yes";
-  const sure = probability === null ? null : yes ? probability : 1 - probability;
-  const said = decision === null ? `grade ${round(grade)}`
-    : sure === null ? `${about.name}: ${decision}`
-    : sure >= 0.5 ? `${about.name}: ${decision}, ${percent(sure)} sure`
-    : `${about.name}: ${decision} (${percent(probability)} likely, ${yes ? "but the threshold asks for less" : "and the threshold asks for more"})`;
-  const aim = about.goal === "f1" ? "the best F1" : `${about.goal} ≥ ${about.wanted}`;
-  const origin = `fitted on ${about.pairs} pairs of ${about.file}`;
-  const why = about.threshold === null ? `Grades ${origin}.` : `Threshold ${round(about.threshold, 4)} for ${aim}, ${origin}.`;
-  say(said);
-  return make("p", { class: "verdict" }, make("strong", {}, said), make("br"), make("span", { class: "hint" }, why));
 }
 
 // The words that made one of the scores, or why there are none; scores stay either way.

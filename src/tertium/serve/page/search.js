@@ -1,6 +1,7 @@
 // The index that the server holds.
 
 import { call } from "./api.js";
+import { reason, verdict } from "./decision.js";
 import { during, empty, find, make, round, say } from "./dom.js";
 
 let conditional = null;
@@ -28,12 +29,13 @@ export function write({ q = "", where = "", hybrid = "", on = [] }) {
 
 export const filled = () => Boolean(find("query").value.trim()) && !find("search-form").hidden;
 
-// A hit: its score, the passage or text with its columns, and the whole of a long text folded.
-function shown(hit) {
+// A hit: its score, the passage or text with its columns, what a fitted threshold says of it, and the whole of a long text folded.
+function shown(hit, decision) {
   const columns = Object.entries(hit.columns).map(([name, value]) => `${name}: ${value}`).join(" · ");
   return make("li", {},
     make("span", { class: "number-tag", title: `cosine ${round(hit.cosine, 3)}` }, round(hit.score, hit.score < 0.1 ? 3 : 2)), " ",
     hit.passage === null ? hit.text : `… ${hit.passage} …`, " ", make("span", { class: "hint" }, [hit.id, columns].filter(Boolean).join(" · ")),
+    decision === null ? null : make("div", { class: "verdict" }, verdict(hit, decision)),
     hit.passage === null ? null : make("details", {}, make("summary", {}, "The whole text"), hit.text));
 }
 
@@ -52,6 +54,8 @@ export function run() {
     const hits = found.results[0];
     say(`${hits.length} texts found.`);
     if (!hits.length) return [make("p", { class: "empty" }, "Nothing was found.")];
-    return [make("ol", { class: "plain hits card", id: "hits-list" }, ...hits.map(shown))];
+    const { decision } = found;
+    return [make("ol", { class: "plain hits card", id: "hits-list" }, ...hits.map((hit) => shown(hit, decision))),
+      decision === null ? null : make("p", { class: "hint", id: "threshold" }, reason(decision))].filter(Boolean);
   }, { form: find("search-form") });
 }
