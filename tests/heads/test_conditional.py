@@ -63,6 +63,15 @@ def test_every_head_scores_and_comes_back_from_its_config(config: dict[str, Any]
     assert all(torch.equal(tensor, same[name]) for name, tensor in head.state_dict().items())
 
 
+@pytest.mark.parametrize("name", ["tanh", "relu", "gelu"])
+def test_a_classifier_is_the_sigmoid_of_two_maps_of_the_first_token(name: str) -> None:
+    head = built({"kind": "classifier", "dense_activation": name}, seed=5).eval()
+    one = side(0)
+    state = getattr(torch.nn.functional, name)(head.dense(one.tokens[:, 0]))
+    assert_close(head([one]).score, torch.sigmoid(head.out(state)).squeeze(1))
+    assert head.layout.as_pair and head.config()["dense_activation"] == name
+
+
 def test_fresh_weights_leave_the_generator_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(2)

@@ -20,6 +20,7 @@ from tertium.explain.reading import Reading
 from tertium.explain.words import split_words
 from tertium.models.base import TripleScorer
 from tertium.models.tokens import padded
+from tertium.records.decision import Calibration, Decision, DecisionSource, Rule
 from tertium.serve.pool import run_worker
 from tertium.serve.protocol import Spec
 from tertium.serve.worker import Worker
@@ -122,6 +123,11 @@ def load(name: str, **options: Any) -> Any:
         time.sleep(float(pause))
         return FakeModel(word)
     model = FakeModel(word, pause=float(pause or 0))
+    if word == "deciding":
+        source = DecisionSource(file="pairs.tsv", sha256="", pairs=200)
+        sure = Calibration(method="platt", low=0, high=1, slope=4.0)
+        rule = Rule(threshold=0.9, probability=sure)
+        model.decision = Decision(name="duplicate", goal="f1", by={"score": rule}, source=source)
     if word == "mute":
         model.explain = None  # type: ignore[assignment, method-assign]
     return model

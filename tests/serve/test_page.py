@@ -211,6 +211,19 @@ def test_the_index_is_searched_with_filters_words_and_in_a_respect(page: Any, si
     assert "on=sound" in page.url and "where" not in page.url
 
 
+def test_a_fitted_threshold_is_shown_with_its_origin(page: Any, tmp_path: Path) -> None:
+    Index.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("deciding"))
+    with live(model="deciding", index=tmp_path / "index") as started:
+        page.goto(f"{started.url}/#search?q=a+dog")
+        page.wait_for_selector("#hits-list")
+        first, second = page.locator("#hits-list .verdict").all_inner_texts()
+        assert first == "duplicate: yes, 98 % sure" and second.startswith("duplicate: no")
+        said = "Threshold 0.9000 for the best F1, fitted on 200 pairs of pairs.tsv."
+        assert page.inner_text("#threshold") == said
+        compare(page, started, "a cat", "a cat")
+        assert page.inner_text(".verdict").splitlines() == ["duplicate: yes, 98 % sure", said]
+
+
 def test_the_index_is_searched(page: Any, site: Live) -> None:
     page.goto(f"{site.url}/#search?q=a+dog")
     page.wait_for_selector("#hits-list")
