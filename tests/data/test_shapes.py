@@ -55,7 +55,22 @@ HEADERS = {
         *("sentence1,sentence2", "a,b", "text1,text2", "Text_A,Text_B", "question1,question2"),
         *("premise,hypothesis", "s1,s2", "sent_1,sent_2", "phrase1,phrase2", "title 1,title 2"),
     ],
-    Shape.TEXTS: ["sentence", "text", "Sentence", "TEXT", "texts", "sentences", " text ", "Texts"],
+    Shape.WORDS: [
+        *("premise,hypothesis,label", "sentence1,sentence2,gold_label", "a,b,relation"),
+        *("sentence_A,sentence_B,entailment_judgment", "text1,text2,class", "s1,s2,category"),
+        *("Premise,Hypothesis,Gold Label", "sent1,sent2,entailment_label", "a,b,judgement"),
+        "text-a,text-b,Annotation",
+    ],
+    Shape.CONDITIONAL: [
+        *("sentence1,sentence2,condition,label", "text1,text2,aspect,score", "a,b,respect,gold"),
+        *("Sentence 1,Sentence 2,Condition,Label", "s1,s2,CONDITION,similarity"),
+        *("sentence_a,sentence_b,Aspect,rating", "sent1,sent2,Respect,grade", "a,b,condition,sim"),
+        *("text_a,text_b,ASPECT,Score", "question1,question2,condition,human_score"),
+    ],
+    Shape.TEXTS: [
+        *("sentence", "text", "Sentence", "TEXT", "texts", "sentences", " text ", "Texts"),
+        *("SENTENCES", " Sentence"),
+    ],
 }
 CELLS = {
     Shape.GRADED: [f"{A},{B},4.5", f"{C},{D},0", f"{A},{C},5"],
@@ -63,6 +78,8 @@ CELLS = {
     Shape.POSITIVES: [f"{A},{B}", f"{C},{D}"],
     Shape.TRIPLETS: [f"{A},{B},{C}", f"{C},{D},{A}"],
     Shape.PAIRS: [f"{A},{B}", f"{C},{D}"],
+    Shape.WORDS: [f"{A},{B},entailment", f"{C},{D},neutral", f"{A},{C},contradiction"],
+    Shape.CONDITIONAL: [f"{A},{B},colour,3", f"{C},{D},size,1"],
     Shape.TEXTS: [A, B, C],
 }
 
@@ -76,16 +93,6 @@ def test_every_spelling_is_recognised(write: Write, shape: Shape, header: str) -
     assert [row.texts for row in read_examples(found)] == [
         tuple(cells.split(",")[: len(found.texts)]) for cells in CELLS[shape]
     ]
-
-
-@pytest.mark.parametrize("condition", ["condition", "aspect", "Respect", "CONDITION"])
-def test_triples_with_a_condition(write: Write, condition: str) -> None:
-    path = _table(
-        write, f"sentence1,sentence2,{condition},label", f"{A},{B},colour,3", f"{C},{D},size,1"
-    )
-    found = recognise(path)
-    assert found.shape is Shape.CONDITIONAL and found.labels is not None
-    assert read_examples(found)[0].texts == (A, B, "colour")
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "tsv.gz"])
@@ -227,6 +234,10 @@ RATED: dict[str, tuple[str, list[str]]] = {
     "numbered": ("a,b,rater1,rater2", [f"{A},{B},4,5", f"{C},{D},1,0"]),
     "underscore": ("a,b,Annotator_A,Annotator_B", [f"{A},{B},4,5", f"{C},{D},1,0"]),
     "scores": ("a,b,score1,score2", [f"{A},{B},4,5", f"{C},{D},1,0"]),
+    **{
+        stem: (f"a,b,{stem}1,{stem}2", [f"{A},{B},4,5", f"{C},{D},1,0"])
+        for stem in ("Judge ", "coder_", "rating", "label", "Ann-")
+    },
     "long": (
         "a,b,rater,score",
         [f"{A},{B},ann,4", f"{C},{D},ann,1", f"{A},{B},bob,5", f"{C},{D},bob,0"],
