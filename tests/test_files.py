@@ -264,7 +264,7 @@ def test_a_matrix_without_space_is_an_error_and_leaves_nothing(
 )
 def test_a_full_disk_is_named_whoever_finds_it(error: Exception, tmp_path: Path) -> None:
     with (
-        pytest.raises(DiskFullError, match=r"x\.npy: no space is left on this disk\. Free some"),
+        pytest.raises(DiskFullError, match=r"x\.npy: no space left on this disk\. Free some"),
         atomic_path(tmp_path / "x.npy"),
     ):
         raise error

@@ -44,9 +44,9 @@ def starts(tmp_path: Path) -> int:
     [
         ("ill", "Illegal instruction"),
         ("segv", "Segmentation fault"),
-        ("rubbish", "an answer that makes no sense"),
-        ("list", "an answer that makes no sense"),
-        ("silent", "an answer that makes no sense"),
+        ("rubbish", "an invalid reply"),
+        ("list", "an invalid reply"),
+        ("silent", "an invalid reply"),
     ],
 )
 def test_what_does_not_survive(

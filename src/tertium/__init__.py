@@ -1,4 +1,4 @@
-"""How alike are these two texts, and in which respect?
+"""How similar are two texts, and in what way?
 
 >>> import tertium
 >>> model = tertium.load()                                            # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""A thin client of ``tertium serve``: vectors and scores in, no models and no torch.
+"""A thin client for ``tertium serve``: vectors and scores without a local model or torch.
 
 >>> from tertium.client import Client
 >>> client = Client("http://127.0.0.1:8080")                            # doctest: +SKIP
@@ -23,16 +23,16 @@ from tertium.types import Hit
 
 __all__ = ["Client", "Hit", "Scores", "ServerError"]
 
-_AGAIN = {429, 503}  # try again later, says the server
+_RETRYABLE = {429, 503}
 _LONGEST_PAUSE = 30.0
 
 
 class ServerError(TertiumError):
-    """What the server said instead of an answer.
+    """The server answered with an error.
 
     Attributes:
-        status: of the response.
-        code: the server's word for it.
+        status: HTTP status of the response.
+        code: the server's error code, such as ``queue_full``.
     """
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -43,7 +43,7 @@ class ServerError(TertiumError):
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores in the order of what was asked, and the ends of their scale."""
+    """Scores in the order of the request, and the ends of their scale."""
 
     values: NDArray[np.float32]
     scale: tuple[float, float]
@@ -51,14 +51,14 @@ class Scores:
 
 
 class Client:
-    """Asks a server, over one connection that stays open. Not for several threads at once.
+    """Sends requests over one connection that stays open. Not thread-safe.
 
     Args:
-        url: where the server is.
-        key: an API key, if the server wants one.
+        url: the server's address.
+        key: an API key, if the server requires one.
         timeout: seconds to wait for an answer.
-        retries: how often to come back when the queue is full or the connection was closed.
-        batch: texts, pairs or triples of one request.
+        retries: how often to retry when the queue is full or the connection was closed.
+        batch: texts, pairs or triples per request.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
-            raise TertiumError(f"'{url}' is not an address such as http://127.0.0.1:8080.")
+            raise TertiumError(f"'{url}' is not an HTTP address such as http://127.0.0.1:8080.")
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
@@ -97,17 +97,17 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; the next call opens another."""
+        """Close the connection; the next call opens a new one."""
         self._connection.close()
 
     def embed(
         self, texts: Iterable[str], *, dimensions: int | None = None, model: str | None = None
     ) -> NDArray[np.float32]:
-        """One vector of length 1 for each text; ``model`` is for a server that has several."""
+        """One unit-length vector per text; name a ``model`` if the server has several."""
         rows: list[NDArray[np.float32]] = []
         for part in self._parts(texts):
-            asked = {"input": part, "encoding_format": "base64", "dimensions": dimensions}
-            found = self._ask("embeddings", {**asked, "model": model})
+            body = {"input": part, "encoding_format": "base64", "dimensions": dimensions}
+            found = self._ask("embeddings", {**body, "model": model})
             rows += [np.frombuffer(base64.b64decode(x["embedding"]), "<f4") for x in found["data"]]
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
@@ -124,7 +124,7 @@ class Client:
     def explain(
         self, a: str, b: str, *, on: str | None = None, model: str | None = None
     ) -> dict[str, Any]:
-        """Which words made the score of two texts, as ``tertium explain --json`` prints it."""
+        """Which words account for a score, in the form that ``tertium explain --json`` prints."""
         return self._ask("explain", {"a": a, "b": b, "on": on, "model": model})
 
     def search(
@@ -138,28 +138,27 @@ class Client:
         rerank: str | None = None,
         on: str | None = None,
     ) -> list[list[Hit]]:
-        """The nearest texts of the server's index, for each query.
+        """The nearest texts in the server's index, for each query.
 
         Args:
-            queries: any texts.
-            k: how many.
-            threshold: leave out what has a smaller cosine.
-            where: only texts that meet this filter.
-            hybrid: rank by vectors and by words together.
-            rerank: a served model that puts the first hits in order.
-            on: the respect in which they are put in order.
+            queries: the texts to search for.
+            k: how many hits to return per query.
+            threshold: leave out hits with a smaller cosine.
+            where: only texts that match this filter.
+            hybrid: rank by vectors and keywords together.
+            rerank: a served model that reorders the first hits.
+            on: the condition under which it compares them.
         """
         found: list[list[Hit]] = []
         for part in self._parts(queries):
-            asked = {"query": part, "k": k, "threshold": threshold, "where": where}
-            asked |= {"hybrid": hybrid, "rerank": rerank, "on": on}
-            found += [
-                [Hit(**hit) for hit in hits] for hits in self._ask("search", asked)["results"]
-            ]
+            body = {"query": part, "k": k, "threshold": threshold, "where": where}
+            body |= {"hybrid": hybrid, "rerank": rerank, "on": on}
+            results = self._ask("search", body)["results"]
+            found += [[Hit(**hit) for hit in hits] for hits in results]
         return found
 
     def models(self) -> list[dict[str, Any]]:
-        """What is served."""
+        """The models that the server offers."""
         return cast(list[dict[str, Any]], self._ask("models", None)["data"])
 
     def _scores(
@@ -201,10 +200,10 @@ class Client:
                 raise TertiumError(f"{self._url} did not answer: {error}.") from error
             if status == 200:
                 return answer
-            if status not in _AGAIN or pause is None or last:
-                error_ = answer.get("error", {})
-                told = error_.get("message", f"The server answered with {status}.")
-                raise ServerError(status, error_.get("code", ""), told)
+            if status not in _RETRYABLE or pause is None or last:
+                problem = answer.get("error", {})
+                message = problem.get("message", f"The server answered with status {status}.")
+                raise ServerError(status, problem.get("code", ""), message)
             time.sleep(min(pause, _LONGEST_PAUSE))
         raise AssertionError("unreachable")
 

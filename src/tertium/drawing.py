@@ -1,4 +1,4 @@
-"""What figures share: an empty one if matplotlib is there, colours and a plain style."""
+"""Shared by all figures: a blank matplotlib figure, colours and a plain style."""
 
 import math
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "MARK", "blank_figure", "panels", "plain_style", "series_style", "shortened"]
 
-# Okabe & Ito's colours, which everyone can tell apart, with a marker each for print.
+# Okabe & Ito's colour-blind safe palette, with a marker each for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vPX"
-MARK = "#B24700"  # of words to look at; dark enough for small print
+MARK = "#B24700"  # highlights words; dark enough for small print
 
 _STYLE: Any = {
     "font.size": 9.0,
@@ -34,7 +34,7 @@ _STYLE: Any = {
 
 
 def blank_figure(width: float, height: float) -> "Figure":
-    """A figure of so many inches; what is missing is named."""
+    """A blank figure, with its size in inches; raises if matplotlib is not installed."""
     require("report", purpose="Drawing", packages=("matplotlib",))
     from matplotlib.figure import Figure
 
@@ -43,7 +43,7 @@ def blank_figure(width: float, height: float) -> "Figure":
 
 @contextmanager
 def plain_style() -> Iterator[None]:
-    """Figures made inside the block have one size of type and no needless lines."""
+    """Figures made inside the block share one small font and have no superfluous lines."""
     require("report", purpose="Drawing", packages=("matplotlib",))
     import matplotlib
 
@@ -52,7 +52,7 @@ def plain_style() -> Iterator[None]:
 
 
 def series_style(number: int) -> tuple[str, str]:
-    """Colour and marker of a series; beyond seven of them the pairing changes.
+    """Colour and marker of a series; beyond seven series the pairing changes.
 
     >>> series_style(0), series_style(7)
     (('#0072B2', 'o'), ('#0072B2', 's'))
@@ -62,7 +62,7 @@ def series_style(number: int) -> tuple[str, str]:
 
 
 def panels(count: int, *, columns: int = 3) -> tuple[int, int]:
-    """Rows and columns for so many panels.
+    """Rows and columns of a grid for ``count`` panels.
 
     >>> panels(2), panels(4), panels(6), panels(7)
     ((1, 2), (2, 2), (2, 3), (3, 3))
@@ -72,7 +72,7 @@ def panels(count: int, *, columns: int = 3) -> tuple[int, int]:
 
 
 def shortened(name: str, *, length: int = 28) -> str:
-    """A name that fits beside a figure; of a long one, the end tells more than the beginning.
+    """A name that fits beside a figure; a long one keeps its end, which is more telling.
 
     >>> shortened("a/very/long/path/to/a/model", length=12)
     '…h/to/a/model'

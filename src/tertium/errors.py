@@ -15,7 +15,7 @@ __all__ = [
     "unknown_name",
 ]
 
-# Which package stands for an extra: the extra is there when its packages can be imported.
+# An extra counts as installed when all of its packages can be imported.
 EXTRAS: dict[str, tuple[str, ...]] = {
     "train": (
         "accelerate",
@@ -47,8 +47,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "translate": ("sentencepiece",),
 }
 
-_LISTED = 24  # names that a message lists in full
-_SHOWN = 6  # of more, the ones it begins with
+_LISTED = 24  # up to this many names are listed in full
+_SHOWN = 6  # otherwise only this many
 
 
 class TertiumError(Exception):
@@ -60,15 +60,15 @@ class TertiumWarning(UserWarning):
 
 
 class DiskFullError(TertiumError, OSError):
-    """No space is left for what was being written."""
+    """The disk is full."""
 
 
 class MissingExtraError(TertiumError, ImportError):
-    """An optional dependency is needed that is not installed."""
+    """An optional dependency is not installed."""
 
 
 class ModelNotFoundError(TertiumError, FileNotFoundError):
-    """A model name leads nowhere: no such folder, not in the cache, hub out of reach."""
+    """A model name could not be resolved: no such folder, not cached, hub unreachable."""
 
 
 def require(extra: str, *, purpose: str, packages: Iterable[str] | None = None) -> None:
@@ -76,7 +76,7 @@ def require(extra: str, *, purpose: str, packages: Iterable[str] | None = None) 
 
     Args:
         extra: a key of ``EXTRAS``.
-        purpose: what the user wanted, as the subject of the message.
+        purpose: the feature that needs it, as the subject of the message.
         packages: only these packages of the extra are needed (default: all of them).
     """
     needed = EXTRAS[extra] if packages is None else tuple(packages)
@@ -86,7 +86,7 @@ def require(extra: str, *, purpose: str, packages: Iterable[str] | None = None) 
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """What to tell about a package that could not be imported, if an extra brings it.
+    """The error for a package that could not be imported, if one of the extras provides it.
 
     >>> print(missing_extra(ModuleNotFoundError(name="torch.nn")))
     This needs torch. Install with: pip install 'tertium[train]'
@@ -105,10 +105,9 @@ def _missing(purpose: str, packages: Iterable[str], extra: str) -> MissingExtraE
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], *, remedy: str = "") -> TertiumError:
-    """Build the error for a name that is in no registry, with the nearest known ones.
+    """Build the error for an unknown name, with the closest known one.
 
-    Of more than a couple of dozen names only the nearest is given, or the first few where none is
-    near: ``remedy`` then says where to find all of them.
+    Long lists of known names are cut short: ``remedy`` then says where to find them all.
 
     >>> print(unknown_name("suite", "tranfer", ["sts", "transfer"]))
     No suite 'tranfer'. Did you mean 'transfer'? Known: sts, transfer.

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: checks, atomic writes, hashes, and the cache folder."""
+"""Atomic writes, output checks, hashes, and the cache folder."""
 
 import atexit
 import contextlib
@@ -41,15 +41,15 @@ __all__ = [
 
 
 _NO_SPACE = os.strerror(errno.ENOSPC)
-_NOT_SUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)  # by this system or disk
+_NOT_SUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)  # by this system or file system
 _BLOCK = 1 << 20
 _DIGITS = 2 * hashlib.sha256().digest_size
-_LARGE = 1 << 20  # bytes from which a hash is worth a file of its own
-_SETTLED = 2.0  # seconds after which a further change of a file shows in its time, on any disk
+_LARGE = 1 << 20  # bytes from which a hash is worth caching
+_SETTLED = 2.0  # coarsest resolution of modification times on any file system, in seconds
 
 
 def cache_folder() -> Path:
-    """Where tertium keeps what it can make again: ``TERTIUM_CACHE``, else the user's cache."""
+    """Where tertium keeps what it can rebuild: ``TERTIUM_CACHE``, else the user's cache."""
     explicit = os.environ.get("TERTIUM_CACHE")
     if explicit:
         return Path(explicit)
@@ -57,9 +57,9 @@ def cache_folder() -> Path:
 
 
 def writable_cache() -> Path:
-    """The cache folder if it can be written to, else a temporary one in its place.
+    """The cache folder if it is writable, else a temporary one in its place.
 
-    That one serves this process and those that it starts, and goes with it.
+    The temporary folder is shared with child processes and removed when this process ends.
     """
     folder = cache_folder()
     try:
@@ -67,14 +67,14 @@ def writable_cache() -> Path:
         tempfile.TemporaryFile(dir=folder).close()
         return folder
     except OSError as error:
-        trouble = f"The cache folder {folder} cannot be written to ({error.strerror or error})"
-    remedy = "Set TERTIUM_CACHE to a folder that can be."
+        trouble = f"The cache folder {folder} is not writable ({error.strerror or error})"
+    remedy = "Set TERTIUM_CACHE to a writable folder."
     try:
         temporary = Path(tempfile.mkdtemp(prefix="tertium-cache-"))
     except OSError as error:
-        raise TertiumError(f"{trouble}, nor can a temporary one. {remedy}") from error
+        raise TertiumError(f"{trouble}, nor is a temporary one. {remedy}") from error
     warnings.warn(
-        f"{trouble}: what is made now goes to {temporary} and is lost when this ends. {remedy}",
+        f"{trouble}; using {temporary}, which is removed when this process ends. {remedy}",
         TertiumWarning,
         stacklevel=3,
     )
@@ -84,17 +84,17 @@ def writable_cache() -> Path:
 
 
 def _remove(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # not one that was forked from it
+    if os.getpid() == process:  # not in a fork
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Give a temporary neighbour of ``path`` to write to; it takes the name only on success.
+    """Yield a temporary file beside ``path`` to write to; it is renamed only on success.
 
     Args:
-        path: where the file goes.
-        durable: wait until it is on the disk, so that it survives a loss of power.
+        path: the final name.
+        durable: flush it to disk, so that it survives a power failure.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
@@ -115,17 +115,17 @@ def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
-    """Give a temporary folder to fill; its files appear in ``folder`` only on success.
+    """Yield a temporary folder to fill; its files appear in ``folder`` only on success.
 
-    A folder that exists keeps what else it holds: file by file is replaced, and ``last``, the one
-    that says that all others are there, goes first and comes back last.
+    An existing folder keeps its other files. Files are replaced one at a time; ``last``, whose
+    presence means that the folder is complete, is removed first and written last.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         with report_full_disk(folder):
             yield temporary
-        for path in (temporary, *temporary.rglob("*")):  # some writers keep files to their owner
+        for path in (temporary, *temporary.rglob("*")):  # some writers make files private
             path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
         if not folder.exists():
             temporary.replace(folder)
@@ -140,34 +140,34 @@ def atomic_folder(folder: Path, *, last: str) -> Iterator[Path]:
 
 
 def check_ending(output: Path, endings: Sequence[str]) -> None:
-    """Raise unless the ending of ``output`` says a format that can be written."""
+    """Raise unless ``output`` has one of the ``endings``."""
     if output.suffix.lower() not in endings:
         *others, last = endings
         known = f"{', '.join(others)} or {last}" if others else last
-        raise TertiumError(f"{output}: this goes to {known} files.")
+        raise TertiumError(f"{output}: the output must be a {known} file.")
 
 
 @contextlib.contextmanager
 def report_full_disk(path: Path) -> Iterator[None]:
-    """Name ``path`` and the remedy where writing it ends because no space is left."""
+    """Turn any "no space left" error into a :class:`DiskFullError` that names ``path``."""
     try:
         yield
     except TertiumError:
         raise
-    except Exception as error:  # libraries have kinds of their own; only the reason counts
+    except Exception as error:  # libraries raise errors of their own
         code = error.errno if isinstance(error, OSError) else None
         if code not in (errno.ENOSPC, errno.EDQUOT) and _NO_SPACE not in str(error):
             raise
         raise DiskFullError(
-            f"{path}: no space is left on this disk. Free some, or name another place."
+            f"{path}: no space left on this disk. Free some space, or choose another disk."
         ) from error
 
 
 def new_matrix(path: Path, dtype: "DTypeLike", shape: tuple[int, int]) -> "np.memmap[Any, Any]":
-    """A new ``.npy`` file of zeros, mapped for writing; ``shape`` is not empty.
+    """A new ``.npy`` file of zeros, memory-mapped for writing; ``shape`` must not be empty.
 
-    Its space is reserved first: a full disk is an error here, and not a signal that kills the
-    process when a page of the map is written.
+    Disk space is reserved up front, so that a full disk raises here instead of killing the process
+    with a signal when a page is written.
     """
     import numpy as np
 
@@ -181,7 +181,7 @@ def new_matrix(path: Path, dtype: "DTypeLike", shape: tuple[int, int]) -> "np.me
 
 
 def _reserve(path: Path) -> None:
-    """Have the disk keep all bytes of a file that it has so far only been promised."""
+    """Allocate all blocks of a sparse file."""
     with path.open("r+b") as stream:
         size = os.fstat(stream.fileno()).st_size
         try:
@@ -192,20 +192,22 @@ def _reserve(path: Path) -> None:
             kept = stream.read(_BLOCK)
             stream.seek(0)
             stream.write(kept)
-            for start in range(len(kept), size, _BLOCK):  # a hole reads as zeros, and so do these
+            for start in range(len(kept), size, _BLOCK):  # the rest is a hole, which reads as zeros
                 stream.write(bytes(min(_BLOCK, size - start)))
             stream.flush()
             os.fsync(stream.fileno())
 
 
 def check_new_folder(folder: Path) -> None:
-    """Raise unless ``folder`` does not exist yet, or is empty."""
+    """Raise if ``folder`` exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TertiumError(f"{folder} exists and is not empty. Name another folder, or remove it.")
+        raise TertiumError(
+            f"{folder} exists and is not empty. Choose another folder, or remove it."
+        )
 
 
 def existing_file(path: Path) -> Path:
-    """``path``, if it is a file that can be read as often as needed; else raise."""
+    """``path``, if it is a regular file, which can be read more than once; else raise."""
     if path.is_file():
         return path
     if path.exists() and not path.is_dir():
@@ -217,18 +219,18 @@ def existing_file(path: Path) -> Path:
 
 
 def check_outputs(source: Path | None, *outputs: Path | None) -> None:
-    """Raise, before any work, if an output is the input or another output, or has no place.
+    """Raise if an output is the input or another output, or cannot be written.
 
     Args:
         source: the input, if it is a file.
-        outputs: files to write, those that are asked for; folders above may still be missing.
+        outputs: files to write; None for those not requested. Parent folders need not exist yet.
     """
     known = [] if source is None else [source.resolve()]
     for output in filter(None, outputs):
         if output.resolve() in known:
             raise TertiumError(
-                f"{output} is named twice: one file would take the place of the other. Name "
-                "another for the output."
+                f"{output} is named twice: one file would overwrite the other. Choose another "
+                "output file."
             )
         known.append(output.resolve())
         _check_place(output)
@@ -236,18 +238,18 @@ def check_outputs(source: Path | None, *outputs: Path | None) -> None:
 
 def _check_place(path: Path) -> None:
     if path.is_dir():
-        raise TertiumError(f"{path} is a folder. Name a file for the output.")
+        raise TertiumError(f"{path} is a folder. Give a file name for the output.")
     try:
         above = next(folder for folder in path.absolute().parents if folder.exists())
         tempfile.TemporaryFile(dir=above).close()
     except OSError as error:
         raise TertiumError(
-            f"{path} cannot be written ({error.strerror}). Name another place for the output."
+            f"{path} cannot be written ({error.strerror}). Choose another output file."
         ) from error
 
 
 def sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk; not every system can do so for a folder."""
+    """Flush a file or folder to disk; not every system can do so for a folder."""
     with contextlib.suppress(OSError) if path.is_dir() else contextlib.nullcontext():
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -257,26 +259,26 @@ def sync(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file; remembered in this process while size and time stay the same."""
+    """Hex digest of a file, cached in this process while size and time stay the same."""
     status = path.stat()
     return _sha256(path, status.st_size, status.st_mtime_ns)
 
 
 def remembered_sha256(path: Path) -> str:
-    """Hex digest of a file that seldom changes, such as the weights of a model."""
+    """Hex digest of a file that seldom changes, such as a model's weights, cached on disk."""
     return remembered_digest(path, sha256, what="sha256")
 
 
 def remembered_digest(path: Path, compute: Callable[[Path], str], *, what: str) -> str:
-    """What ``compute`` makes of a file that seldom changes.
+    """The result of ``compute`` for a file that seldom changes.
 
-    That of a large file is kept in the cache folder, and believed while size, time and inode of the
-    file stay the same. A record that is damaged, or cannot be written, costs a reading of the file.
+    Results for large files are kept in the cache folder and used while size, time and inode of the
+    file stay the same. A cache entry that is damaged or cannot be written is recomputed.
 
     Args:
         path: the file.
-        compute: gives a sha256 in hex digits.
-        what: tells digests of one file from each other.
+        compute: returns a sha256 in hex digits.
+        what: distinguishes different digests of one file.
     """
     mark = _mark(path)
     if mark[0] < _LARGE:
@@ -289,7 +291,7 @@ def remembered_digest(path: Path, compute: Callable[[Path], str], *, what: str) 
         if (known["path"], known["mark"]) == (place, mark) and len(known[what]) == _DIGITS:
             return str(known[what])
     digest = compute(path)
-    # A file that was written just now could change once more within the same tick of its time.
+    # A file that was just written could change again without its time changing.
     if _mark(path) == mark and abs(time.time() - mark[1] / 1e9) > _SETTLED:
         with contextlib.suppress(OSError), atomic_path(record) as temporary:
             temporary.write_text(json.dumps({"path": place, "mark": mark, what: digest}))
@@ -297,7 +299,7 @@ def remembered_digest(path: Path, compute: Callable[[Path], str], *, what: str) 
 
 
 def remembered_value(key: str, compute: Callable[[], str]) -> str:
-    """What ``compute`` gives, a sha256 that depends on nothing but the sha256 ``key``."""
+    """The result of ``compute``, a sha256 that depends only on the sha256 ``key``."""
     record = cache_folder() / "hashes" / f"{key}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         known = str(json.loads(record.read_text())["sha256"])

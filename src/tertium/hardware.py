@@ -24,22 +24,22 @@ _DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")  # of NVIDIA, of Windows f
 
 
 def architecture() -> str:
-    """What the system calls it: ``x86_64``, ``arm64`` and so on."""
+    """The architecture as the system names it: ``x86_64``, ``arm64`` and so on."""
     return platform.machine()
 
 
 @cache
 def processor() -> str:
-    """The name its maker gave it, or the architecture where the system does not know that name."""
+    """The processor's model name, or the architecture where the system does not know it."""
     found = _described("model name") or _sysctl("machdep.cpu.brand_string")
     return found or platform.processor() or architecture()
 
 
 @cache
 def instructions() -> frozenset[str]:
-    """Extensions of the instruction set, in lower case without underscores; empty if unknown.
+    """Instruction set extensions, in lower case without underscores; empty if unknown.
 
-    They are what the processor says of itself: a virtual machine may not let all of them run.
+    They are what the processor reports: a virtual machine may not support all of them.
     """
     named = _described("flags") or _described("Features")
     if not named:
@@ -48,9 +48,10 @@ def instructions() -> frozenset[str]:
 
 
 def fast_integers() -> bool:
-    """Whether products of 8-bit integers are faster here than float ones, by the instructions.
+    """Whether the processor multiplies 8-bit integers faster than floats.
 
-    x86 with AVX2 (about 1.5 times as fast; with VNNI more than twice), ARM with dot products.
+    True for x86 with AVX2 (about 1.5 times as fast; with VNNI more than twice) and for ARM with dot
+    products.
     """
     return bool({"avx2", "asimddp"} & instructions())
 
@@ -63,15 +64,15 @@ def cores() -> int:
 
 
 def default_threads() -> int:
-    """As ``OMP_NUM_THREADS`` says, or one for each core."""
+    """``OMP_NUM_THREADS`` if set, else one thread per core."""
     said = os.environ.get("OMP_NUM_THREADS", "")
     return int(said) if said.isdigit() and int(said) else cores()
 
 
 def has_accelerator() -> bool:
-    """Whether torch may find a device here that is faster than the processor; torch is not asked.
+    """Whether torch may find a GPU here, without importing torch.
 
-    A driver of NVIDIA or AMD, or a Mac with a chip of Apple's.
+    True with an NVIDIA or AMD driver, or on a Mac with Apple silicon.
     """
     if platform.system() == "Darwin":
         return architecture() == "arm64"
@@ -79,13 +80,13 @@ def has_accelerator() -> bool:
 
 
 def release_memory() -> None:
-    """Give the system back what reading a model needed: glibc would keep it for later."""
+    """Return freed memory to the system, which glibc would otherwise keep."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another system
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _described(field: str) -> str:
-    """A field of the first core in Linux' description of the processor."""
+    """A field of the first core in ``/proc/cpuinfo``."""
     try:
         lines = _CPUINFO.read_text(errors="replace").splitlines()
     except OSError:
@@ -95,7 +96,7 @@ def _described(field: str) -> str:
 
 
 def _sysctl(name: str) -> str:
-    """A value of macOS' kernel."""
+    """A value of the macOS kernel."""
     if platform.system() != "Darwin":
         return ""
     try:

@@ -1,7 +1,7 @@
-"""Does it run on this processor? Tried once in a child process, and remembered.
+"""Tests once, in a child process, whether something runs on this processor, and caches the result.
 
-A library may choose instructions that the processor names and the machine does not let run, and
-then the whole process dies. What dies in a child process dies alone.
+A library may pick instructions that the processor reports but a virtual machine does not support,
+which kills the process. Only the child dies.
 """
 
 import contextlib
@@ -36,9 +36,9 @@ __all__ = [
     "state",
 ]
 
-VARIABLE = "ONEDNN_MAX_CPU_ISA"  # read by oneDNN, in torch and in OpenVINO, when it first computes
-BELOW_AMX = "AVX512_CORE_FP16"  # all that oneDNN knows but AMX
-REPLY = "reply.json"  # what the child writes into its folder, and nothing else
+VARIABLE = "ONEDNN_MAX_CPU_ISA"  # read by oneDNN, in torch and in OpenVINO, on first use
+BELOW_AMX = "AVX512_CORE_FP16"  # everything oneDNN supports except AMX
+REPLY = "reply.json"  # written by the child
 RUNS = {"runs": True}
 UNKNOWN = "not tried yet"
 
@@ -46,17 +46,17 @@ _SECONDS = 120.0
 _CRASHES = ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS")
 _LASTING = {getattr(signal, name) for name in _CRASHES if hasattr(signal, name)}
 
-_tried: dict[str, "Outcome"] = {}  # by this process, for a cache that cannot be written
-_started: dict[str, str | None] = {}  # runtimes of this process, and the cap they began with
-_own: str | None = None  # the cap that this process has set
+_tried: dict[str, "Outcome"] = {}  # results of this process, in case the cache is read-only
+_started: dict[str, str | None] = {}  # runtimes of this process, and the cap they started with
+_own: str | None = None  # the cap set by this process
 
 
 class ChildError(TertiumError):
-    """The child lives, and what it was to run raised an error."""
+    """The child process survived and reported an error."""
 
 
 class UnusableError(TertiumError):
-    """It does not run on this processor, or not in this process."""
+    """Something does not run on this processor, or not in this process."""
 
 
 class Outcome(BaseModel):
@@ -64,14 +64,14 @@ class Outcome(BaseModel):
 
     Attributes:
         subject: an engine, or a number format.
-        graph: hash of what was run; empty where there is no file.
-        runs: as it is, or with ``cap``.
+        graph: hash of the file that was run; empty if there is none.
+        runs: whether it runs, with ``cap`` if there is one.
         cap: the value of ``VARIABLE`` that it needs.
         reason: why it does not run, or not without ``cap``.
         setting: the user's own value of ``VARIABLE``.
-        versions: of the packages that run it.
-        processor: what it ran on: name, hash of its instructions, kernel.
-        checked: when.
+        versions: versions of the packages that run it.
+        processor: name, hash of the instructions, and kernel.
+        checked: time of the test.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -96,7 +96,7 @@ class Outcome(BaseModel):
 
         Args:
             remedy: the end of the message.
-            what: its subject, if that is more than ``subject``.
+            what: the subject of the message (default: ``subject``).
         """
         if not self.runs:
             setting = f" with {VARIABLE}={self.setting}" if self.setting else ""
@@ -115,19 +115,19 @@ def probe(
     prepare: Callable[[Path], object] = lambda folder: None,
     seconds: float | None = None,
 ) -> Outcome:
-    """The outcome that is known for this processor; found out now if there is none.
+    """The cached outcome for this processor; tested now if there is none.
 
     Args:
         subject: an engine, or a number format.
-        graph: hash of what is run.
-        versions: of the packages that run it.
-        command: given a folder, the child's command; it writes ``RUNS`` to the file ``REPLY`` in
-            the folder when it has survived, or ``{"error": ...}``.
+        graph: hash of the file to run.
+        versions: versions of the packages that run it.
+        command: given a folder, the child's command; a child that survives writes ``RUNS`` or
+            ``{"error": ...}`` to the file ``REPLY`` in the folder.
         prepare: put what the child needs into the folder.
         seconds: until the child counts as hanging (default: 120).
 
     Raises:
-        ChildError: the child met an error that it could report, which is not remembered.
+        ChildError: the child reported an error, which is not cached.
     """
     about = {"subject": subject, "graph": graph, "versions": dict(versions), "processor": _place()}
     setting = _setting()
@@ -135,7 +135,7 @@ def probe(
     if found is not None:
         return found
     with _locked(_path(about, setting)):
-        found = _known(about, setting)  # another process has tried it meanwhile
+        found = _known(about, setting)  # another process may have tested it meanwhile
         if found is not None:
             return found
         with tempfile.TemporaryDirectory(prefix="tertium-") as name:
@@ -147,26 +147,26 @@ def probe(
 
 
 def outcomes() -> list[Outcome]:
-    """All that is known about this processor, with the user's own setting of ``VARIABLE``."""
+    """All cached outcomes for this processor and the user's own setting of ``VARIABLE``."""
     found = {path.stem: _read(path) for path in sorted(_folder().glob("*.json"))} | _tried
     here = _place(), _setting()
     return [o for o in found.values() if o is not None and (o.processor, o.setting) == here]
 
 
 def state(subject: str, versions: Mapping[str, str]) -> str:
-    """What is known about ``subject`` here: the worst outcome, if it ran more than one graph."""
+    """What is known about ``subject`` here: the worst outcome, if several graphs were tested."""
     known = [o for o in outcomes() if o.subject == subject and o.versions == versions]
     worst = min(known, key=lambda o: (o.runs, o.cap is None), default=None)
     return UNKNOWN if worst is None else str(worst)
 
 
 def cap_runtime(outcome: Outcome) -> None:
-    """Make this process fit to run what ``outcome`` is about, before its runtime starts.
+    """Set the cap that ``outcome`` needs, before its runtime starts.
 
-    A runtime that has to be capped for one thing is capped for all: it reads the cap only once.
+    A runtime reads the cap only once, so one that needs it for anything gets it for everything.
 
     Raises:
-        UnusableError: the runtime runs already, without the cap.
+        UnusableError: the runtime has already started without the cap.
     """
     (runtime,) = outcome.versions
     caps = {
@@ -181,8 +181,8 @@ def cap_runtime(outcome: Outcome) -> None:
     elif outcome.cap is not None and _started[runtime] != outcome.cap:
         raise UnusableError(
             f"{outcome.subject} runs on this processor only with {VARIABLE}={outcome.cap}, and "
-            f"{runtime} already runs in this process without it. Set the variable before you "
-            "start Python, or start again: it is remembered."
+            f"{runtime} has already started in this process without it. Restart Python: the "
+            "setting is then applied, or set the variable yourself."
         )
 
 
@@ -194,13 +194,13 @@ def set_cap(cap: str) -> None:
 
 
 def _setting() -> str | None:
-    """The user's own value of the variable, not one that was set here."""
+    """The user's own value of the variable, not one that was set by :func:`set_cap`."""
     value = os.environ.get(VARIABLE)
     return None if value == _own else value
 
 
 def _place() -> str:
-    """The processor, as far as it decides what runs."""
+    """Everything about the processor that decides what runs."""
     flags = hashlib.sha256(" ".join(sorted(instructions())).encode()).hexdigest()[:8]
     return f"{processor()}, instructions {flags}, {platform.system()} {platform.release()}"
 
@@ -212,7 +212,7 @@ def _tried_out(
     folder: Path,
     seconds: float,
 ) -> tuple[Outcome, bool]:
-    """The outcome, and whether it would be the same next time."""
+    """The outcome, and whether it is worth caching."""
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     if setting is not None:
         environment[VARIABLE] = setting
@@ -232,7 +232,7 @@ def _tried_out(
 def _run(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, seconds: float
 ) -> tuple[str | None, bool]:
-    """Why the child did not survive, or None, and whether it would be the same next time."""
+    """Why the child did not survive, or None, and whether the result is worth caching."""
     reply = folder / REPLY
     reply.unlink(missing_ok=True)
     try:
@@ -259,12 +259,12 @@ def _run(
         answer = None
     if isinstance(answer, dict) and set(answer) == {"error"}:
         raise ChildError(str(answer["error"]))
-    return (None, True) if answer == RUNS else ("an answer that makes no sense", True)
+    return (None, True) if answer == RUNS else ("an invalid reply", True)
 
 
 def _known(about: Mapping[str, object], setting: str | None) -> Outcome | None:
     found = _tried.get(_path(about, setting).stem) or _read(_path(about, setting))
-    if found is None and setting == BELOW_AMX:  # set by the process that has started this one
+    if found is None and setting == BELOW_AMX:  # set by the parent process
         plain = _known(about, None)
         return plain if plain is not None and plain.cap == setting else None
     return found
@@ -296,7 +296,7 @@ def _read(path: Path) -> Outcome | None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process tries it, the others wait; in a read-only cache everyone tries for itself."""
+    """One process tests and the others wait; with a read-only cache each tests for itself."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             stack.enter_context(lock(path.with_suffix(".lock")))

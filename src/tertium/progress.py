@@ -15,16 +15,16 @@ __all__ = ["Lines", "bar", "heartbeat", "on_terminal", "silence", "track", "writ
 T = TypeVar("T")
 
 _LINE_SECONDS = 30.0
-_DELAY = 2.0  # what takes less shows nothing
+_DELAY = 2.0  # anything faster shows no progress
 _silent = threading.Event()
 
 
 def bar(
     *, total: int | None, label: str, unit: str, show: bool | None = None, initial: int = 0
 ) -> "tqdm[Never] | Lines":
-    """Progress of whatever takes more than two seconds; ``show=False`` for none.
+    """A progress bar that appears after two seconds; ``show=False`` disables it.
 
-    ``initial`` units were there before, and do not count towards the rate.
+    The first ``initial`` units were done earlier and do not count towards the rate.
     """
     if show is not False and not on_terminal():
         return Lines(total=total, label=label, unit=unit, initial=initial)
@@ -42,7 +42,7 @@ def bar(
 
 
 def track(items: Iterable[T], *, label: str, unit: str, show: bool | None = None) -> Iterator[T]:
-    """Iterate over ``items`` under a bar."""
+    """Iterate over ``items`` with a progress bar."""
     total = len(items) if isinstance(items, Sized) else None
     with bar(total=total, label=label, unit=unit, show=show) as shown:
         for item in items:
@@ -52,9 +52,9 @@ def track(items: Iterable[T], *, label: str, unit: str, show: bool | None = None
 
 @contextlib.contextmanager
 def heartbeat(label: str) -> Iterator[None]:
-    """Write the line every 30 seconds even while no bar advances, until :func:`silence`.
+    """Write the progress line every 30 seconds even while no bar advances, until :func:`silence`.
 
-    A terminal shows its bars without it.
+    Does nothing on a terminal, where bars are always visible.
     """
     if on_terminal():
         yield
@@ -76,20 +76,20 @@ def heartbeat(label: str) -> Iterator[None]:
 
 
 def silence() -> None:
-    """End the heartbeat of a command that now only waits, as a server does."""
+    """Stop the heartbeat, for a command that now only waits, such as a server."""
     _silent.set()
 
 
 def on_terminal() -> bool:
-    """Whether a person watches standard error."""
+    """Whether standard error is a terminal."""
     return _writable() and sys.stderr.isatty()
 
 
 class Lines:
-    """A bar for a log file: one line of text every 30 seconds for all bars that are open.
+    """A progress bar for a log file: one line every 30 seconds for all open bars.
 
-    The 30 seconds are those of the process, so that many short bars are not silent together and
-    one inside another does not double the lines.
+    The interval is shared by the whole process, so that a series of short bars is not silent and
+    nested bars do not double the lines.
     """
 
     clock: ClassVar[Callable[[], float]] = time.monotonic
@@ -105,7 +105,7 @@ class Lines:
         Lines._open.append(self)
 
     def update(self, n: float = 1) -> None:
-        """Count ``n`` units more."""
+        """Advance by ``n`` units."""
         self.n += int(n)
         if Lines.clock() - self._begun >= _DELAY:
             Lines.write_if_due()
@@ -115,7 +115,7 @@ class Lines:
         self._postfix = "".join(f", {name} {value}" for name, value in figures.items())
 
     def close(self) -> None:
-        """Be part of no further line."""
+        """Leave this bar out of further lines."""
         if self in Lines._open:
             Lines._open.remove(self)
 
@@ -124,7 +124,7 @@ class Lines:
         """Write the line if the last one is 30 seconds old.
 
         Args:
-            otherwise: what runs since when, to be written if no bar is open.
+            otherwise: label and start time of the command, to be written if no bar is open.
         """
         with cls._lock:
             now = cls.clock()
@@ -156,7 +156,7 @@ class Lines:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as minutes and seconds, with hours from the first on.
+    """Seconds as ``m:ss``, or ``h:mm:ss`` from one hour on.
 
     >>> _duration(95), _duration(7261)
     ('1:35', '2:01:01')
@@ -167,8 +167,8 @@ def _duration(seconds: float) -> str:
 
 
 def write_line(message: str) -> None:
-    """Write to standard error, above the bars of a terminal."""
-    if "tqdm" not in sys.modules:  # no bars either
+    """Write a line to standard error, above any bars on the terminal."""
+    if "tqdm" not in sys.modules:  # then there are no bars
         if _writable():
             sys.stderr.write(message + "\n")
         return

@@ -1,4 +1,4 @@
-"""``import tertium`` is enough for sentence-transformers to load our architectures."""
+"""Registers our architectures with sentence-transformers on ``import tertium``."""
 
 import sys
 from functools import partial
@@ -12,15 +12,15 @@ from typing import Any
 __all__ = ["register_architectures"]
 
 _HOST = "sentence_transformers"
-_OURS = ("tertium.models.twin",)  # importing them registers what they hold
-# Modules that saved ``modules.json`` files name, and where their classes are now.
+_OURS = ("tertium.models.twin",)  # registered when imported
+# Modules named in older ``modules.json`` files, and where their classes are now.
 _MOVED = {"tertium.inference.cross_encoder": "tertium.models.cross_encoder"}
 
 
 def register_architectures() -> None:
-    """Register now if sentence-transformers is imported already, else as soon as it will be.
+    """Register now if sentence-transformers is already imported, else as soon as it is.
 
-    Nothing is imported for it before: ``import tertium`` stays instant.
+    Nothing is imported before that: ``import tertium`` stays instant.
     """
     if _HOST in sys.modules:
         _register()
@@ -42,10 +42,9 @@ def _fetch(home: str, name: str) -> Any:
 
 
 class _Finder(MetaPathFinder):
-    """Waits for one import, and then is gone."""
+    """Hooks into the import of sentence-transformers, and removes itself."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """The usual spec of sentence-transformers, with a loader that registers at the end."""
         if fullname != _HOST:
             return None
         sys.meta_path.remove(self)
@@ -56,17 +55,15 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Another loader, and our registration after it."""
+    """Runs another loader and then registers our architectures."""
 
     def __init__(self, usual: Loader) -> None:
         self._usual = usual
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As usual."""
         return self._usual.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """As usual, then register."""
         spec = module.__spec__
         if spec is not None:
             spec.loader = module.__loader__ = self._usual

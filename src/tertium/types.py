@@ -1,4 +1,4 @@
-"""Values that cross folders, and what an engine is asked."""
+"""Values that cross folders, and the engine protocol."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 TextPair = tuple[str, str]
-TextTriple = tuple[str, str, str]  # two sentences, and the respect in which to compare them
+TextTriple = tuple[str, str, str]  # two sentences, and the condition to compare them under
 Branch = Literal["side", "stream"]
 DataKind = Literal["graded", "texts", "positives", "triplets", "conditional"]  # a stage's data
 
@@ -68,7 +68,7 @@ LAYER_MIXES: dict[Pooling, tuple[int, int]] = {
 
 
 class Kind(StrEnum):
-    """What a model folder holds; written in its ``tertium.json``."""
+    """The kind of model in a folder; written to its ``tertium.json``."""
 
     ENCODER = "encoder"
     PAIR = "pair"
@@ -81,27 +81,27 @@ class Kind(StrEnum):
 
 
 class EngineName(StrEnum):
-    """What runs a model."""
+    """The runtimes for a model."""
 
-    DEFAULT = "default"  # ONNX Runtime where the model can be read without torch, else torch
+    DEFAULT = "default"  # ONNX Runtime for models that can be read without torch, else torch
     TORCH = "torch"
     ONNX = "onnx"
     ONNX_INT8 = "onnx-int8"
     OPENVINO = "openvino"
     OPENVINO_INT8 = "openvino-int8"
-    STATIC = "static"  # vectors of single tokens, averaged: another model, distilled from this one
-    AUTO = "auto"  # what ``tertium tune`` found best
+    STATIC = "static"  # averaged token vectors: a different model, distilled from this one
+    AUTO = "auto"  # the one that ``tertium tune`` chose
 
 
 class ExplanationMethod(StrEnum):
-    """How contributions of words are found."""
+    """How word contributions are computed."""
 
-    OCCLUSION = "occlusion"  # every word is left out in turn
-    GRADIENTS = "gradients"  # integrated gradients beside that
+    OCCLUSION = "occlusion"  # each word is left out in turn
+    GRADIENTS = "gradients"  # integrated gradients as well
 
 
 class ViewName(StrEnum):
-    """What makes another form of a batch of sentences."""
+    """The ways to make another view of a batch of sentences."""
 
     DROPOUT = "dropout"
     ADD = "add"
@@ -119,14 +119,14 @@ class Aggregation(StrEnum):
 
 @dataclass(frozen=True)
 class Hit:
-    """A text that was found, and its score with the query.
+    """A text that a search found, and its score.
 
     Attributes:
-        id: of the text in an index, or its place in a list.
+        id: its id in an index, or its position in a list.
         text: the text itself.
-        score: what hits are ranked by: its cosine with the query, what a model scores, or in a
-            hybrid search the sum of reciprocal ranks.
-        cosine: of an index, whatever it is ranked by.
+        score: what hits are ranked by: the cosine with the query, a model's score, or in a hybrid
+            search the sum of reciprocal ranks.
+        cosine: the cosine with the query, for a hit from an index.
         columns: further columns of the text in an index.
         passage: the part of a long text that is nearest to the query.
     """
@@ -139,7 +139,7 @@ class Hit:
     passage: str | None = None
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The display in a notebook."""
         return f"<b>{self.score:.3f}</b> {escape(self.text)} <small>({escape(self.id)})</small>"
 
 
@@ -150,7 +150,7 @@ class Tokens:
     Attributes:
         ids: token ids, padded on the right.
         mask: 1 for real tokens, 0 for padding.
-        sources: where each token stood before views moved it; None if none did.
+        sources: each token's position before views moved it; None if none did.
     """
 
     ids: Int[Tensor, "n t"]
@@ -163,7 +163,7 @@ class Masked:
     """A batch with some tokens hidden, after the encoder.
 
     Attributes:
-        tokens: last hidden states of what was left to see.
+        tokens: last hidden states of the masked input.
         labels: the hidden ids, and a negative number wherever nothing was hidden.
     """
 
@@ -179,7 +179,7 @@ class Encoded:
         embedding: one vector per text.
         tokens: last hidden states.
         mask: 1 for real tokens, 0 for padding.
-        attention: weights before dropout of the captured layers, or None when none was asked for.
+        attention: weights before dropout of the captured layers, or None if none were requested.
         layers: which layers ``attention`` holds, counted from 0.
         segments: 0 for sentences, 1 for a condition, -1 for padding; None without a condition.
     """
@@ -210,12 +210,12 @@ class Encoded:
 
 @dataclass(frozen=True)
 class HeadOutput:
-    """What a head makes of a batch of triples.
+    """The output of a conditional head for a batch of triples.
 
     Attributes:
-        score: similarity under the condition, 0 for the lowest label and 1 for the highest, neither
-            of them a limit.
-        cosine: of the two sentences' vectors; None for a head that has no such vectors.
+        score: similarity under the condition; 0 is the lowest label and 1 the highest, but scores
+            may lie outside.
+        cosine: cosine of the two sentences' vectors; None for a head without such vectors.
     """
 
     score: Float[Tensor, " n"]
@@ -224,13 +224,13 @@ class HeadOutput:
 
 @dataclass(frozen=True)
 class Graded:
-    """A batch of triples after the head, and what it should have found.
+    """A batch of triples after the head, and its labels.
 
     Attributes:
-        compared: what it found.
+        compared: the head's output.
         labels: from 0 for the lowest label to 1 for the highest.
-        groups: rows of the same sentences share a number.
-        passes: how often each triple is there, one pass after the other.
+        groups: rows with the same sentences share a number.
+        passes: how often each triple occurs, one pass after the other.
     """
 
     compared: HeadOutput
@@ -254,12 +254,12 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Towers:
-    """What two towers make of two views of the same sentences; each tensor ``[tower, view, ...]``.
+    """Two towers' states for two views of the same sentences; each tensor ``[tower, view, ...]``.
 
     Attributes:
         cls: last hidden states of the first token.
-        pooled: the same through the backbones' own poolers, or None where they have none.
-        crossed: the first token after cross attention, or None where nobody asked for it.
+        pooled: the same through the backbones' own poolers, or None if they have none.
+        crossed: the first token after cross attention, or None if not requested.
         asks: which tower is compared with the other in this batch: 0 or 1.
     """
 
@@ -271,18 +271,18 @@ class Towers:
 
 @dataclass(frozen=True)
 class ViewPair:
-    """Two encoded sides of a batch, and what else the batch has.
+    """Two encoded sides of a batch, and whatever else the objectives need.
 
     Attributes:
         first: one view of the sentences, or the first sentence of each pair.
         second: the other view, or the second sentence.
         negatives: hard negatives, row by row.
         labels: graded labels of the pairs.
-        masked: the same sentences with tokens hidden, where an objective asked for that.
+        masked: the same sentences with tokens hidden, if an objective needs them.
         sources: where each token of the second view stands in the first; None if in the same place.
         queue: embeddings of earlier batches, as further negatives.
-        towers: both towers apart, where an objective asked for that.
-        weights: of the pairs in the loss; None where all count alike.
+        towers: both towers separately, if an objective needs them.
+        weights: weights of the pairs in the loss; None if all count the same.
     """
 
     first: Encoded
@@ -297,9 +297,9 @@ class ViewPair:
 
     @property
     def targets(self) -> Float[Tensor, " n"]:
-        """The labels of a batch that must have them."""
+        """The labels; raises if the batch has none."""
         if self.labels is None:
-            raise TertiumError("This objective needs labels, and the data have none.")
+            raise TertiumError("This objective needs labels, but the data has none.")
         return self.labels
 
 
@@ -322,13 +322,13 @@ class Engine(Protocol):
 
     @property
     def shows(self) -> Sequence[str]:
-        """What it can be asked for beside results: names of outputs of its graph."""
+        """Further outputs of the graph, by name, for :meth:`look`."""
         ...
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What the graph gives for a batch of token ids and masks: a vector or score per row."""
+        """The graph's result for a batch of token ids and masks: a vector or score per row."""
         ...
 
     def look(self, inputs: Mapping[str, np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
-        """Some of what it shows, for a batch."""
+        """The named further outputs for a batch."""
         ...

@@ -156,7 +156,7 @@ def test_a_full_disk_in_the_middle_of_a_commit(
 
     index = Index.open(folder, HashEncoder())
     monkeypatch.setattr(sqlite3, "connect", small)
-    with pytest.raises(TertiumError, match="no space is left on this disk"):
+    with pytest.raises(TertiumError, match="no space left on this disk"):
         index.add([f"text {at} " + "x" * 5000 for at in range(50)])
     monkeypatch.undo()
     assert check(folder) == children.BEFORE

@@ -245,7 +245,7 @@ def test_folders_that_are_taken(tmp_path: Path) -> None:
     for name, said in [
         ("full", "exists and is not empty"),
         ("file", "exists and is not empty"),
-        ("file/inside", "cannot be written to"),
+        ("file/inside", "is not writable"),
         ("index", "holds an index already. Add to it: tertium index add"),
     ]:
         with pytest.raises(TertiumError, match=said):
@@ -350,10 +350,10 @@ def test_a_full_disk_leaves_the_index_as_it_was(
     index = Index.build(tmp_path / "index", TEXTS[:20], HashEncoder(), dtype=dtype)
     before = files(tmp_path / "index")
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(DiskFullError, match="index: no space is left on this disk"):
+    with pytest.raises(DiskFullError, match="index: no space left on this disk"):
         index.add(TEXTS[20:])
     assert files(tmp_path / "index") == before
-    with pytest.raises(DiskFullError, match="new: no space is left on this disk"):
+    with pytest.raises(DiskFullError, match="new: no space left on this disk"):
         Index.build(tmp_path / "new", TEXTS, HashEncoder(), dtype=dtype)
     assert files(tmp_path) == {"index"}
     assert len(Index.open(tmp_path / "index", HashEncoder())) == 20

@@ -65,7 +65,7 @@ def test_a_table_is_whole_or_absent(tmp_path: Path) -> None:
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
     with (
-        pytest.raises(TertiumError, match=r"t.md: this goes to .tsv, .csv or .jsonl"),
+        pytest.raises(TertiumError, match=r"t.md: the output must be a .tsv, .csv or .jsonl"),
         table(tmp_path / "t.md", ("a",)),
     ):
         pass

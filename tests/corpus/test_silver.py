@@ -105,7 +105,7 @@ def test_weighted_pairs_count_by_their_weight() -> None:
     terms = {"loss": Term(values, weight=2.0)}
     assert reduce_terms(terms)["loss"] == 4.0
     assert reduce_terms(terms, torch.tensor([1.0, 0.5]))["loss"] == 2.5
-    with pytest.raises(TertiumError, match="no value for each pair"):
+    with pytest.raises(TertiumError, match="does not have one value per pair"):
         reduce_terms({"loss": Term(values.sum())}, torch.tensor([1.0, 0.5]))
 
 

@@ -53,7 +53,7 @@ def test_an_export_that_is_there_writes_nothing(
         patched.setattr(Path, "mkdir", refuse)
         assert made(flat) == first
         with (
-            pytest.warns(TertiumWarning, match="cannot be written to"),
+            pytest.warns(TertiumWarning, match="is not writable"),
             pytest.raises(PermissionError),
         ):
             made(flat, "onnx-int8")

@@ -482,7 +482,7 @@ def test_a_full_disk_is_told_and_the_job_goes_on_later(
     one = replace(FAST, workers=1)
     with monkeypatch.context() as patch:
         patch.setattr(folder.ShardWriter, "write", write)
-        what = "cannot be written" if code == errno.EIO else "no space is left"
+        what = "cannot be written" if code == errno.EIO else "no space left"
         with pytest.raises(TertiumError, match=f"{what}.*run the same command"):
             job(texts, tmp_path / "out", model=model, execution=one)
     left = [path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"]
@@ -501,7 +501,7 @@ def test_arrow_tells_a_full_disk_by_its_number() -> None:
     rows = [SourceRow(1, ("a",))] * 4096
     vectors = np.random.default_rng(0).standard_normal((4096, 64))
     with (
-        pytest.raises(TertiumError, match="no space is left"),
+        pytest.raises(TertiumError, match="no space left"),
         disk_errors(Path("out")),
         ShardWriter(Path("/dev/full"), width=64, **options) as writer,
     ):
@@ -520,7 +520,7 @@ def test_a_full_disk_under_the_journal(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", full)
-        with pytest.raises(TertiumError, match="no space is left"):
+        with pytest.raises(TertiumError, match="no space left"):
             job(texts, tmp_path / "out", model=model)
     assert job(texts, tmp_path / "out", model=model).made == 9
 

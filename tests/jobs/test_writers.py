@@ -177,6 +177,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     encoder = Vectors()
-    with pytest.raises(DiskFullError, match=r"x\.npy: no space is left on this disk"):
+    with pytest.raises(DiskFullError, match=r"x\.npy: no space left on this disk"):
         write_vectors(encoder, lambda: iter(TEXTS), tmp_path / "x.npy")
     assert list(tmp_path.iterdir()) == [] and encoder.windows == []  # before any work

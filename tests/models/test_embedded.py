@@ -112,7 +112,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     """A temporary folder takes its place, for children too."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("TERTIUM_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.warns(TertiumWarning, match=r"cannot be written to .*Set TERTIUM_CACHE"):
+    with pytest.warns(TertiumWarning, match=r"is not writable .*Set TERTIUM_CACHE"):
         folder = default_folder()
     assert default_folder() == folder and tmp_path not in folder.parents
     shutil.rmtree(folder.parents[1])

@@ -316,5 +316,5 @@ def test_layers_are_the_upper_ones_or_those_named() -> None:
 
 @pytest.mark.parametrize("layers", ["8", "12:8", "3:3", "a:b", "-1:2"])
 def test_layers_that_are_no_range_are_refused(layers: str) -> None:
-    with pytest.raises(TertiumError, match="written as 7:11"):
+    with pytest.raises(TertiumError, match="a slice such as 7:11"):
         AttentionMI(layers=layers)

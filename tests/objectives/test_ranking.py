@@ -79,7 +79,7 @@ def test_the_angle_is_that_of_complex_numbers(seed: int) -> None:
 
 
 def test_odd_widths_have_no_angle() -> None:
-    with pytest.raises(TertiumError, match="even width, and these have 3"):
+    with pytest.raises(TertiumError, match="even width, but these have 3"):
         angle_similarity(torch.ones(2, 3), torch.ones(2, 3))
 
 

@@ -87,7 +87,7 @@ def test_waiting_is_announced_for_what_the_user_knows(
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
-        pytest.raises(TertiumError, match=r"index cannot be written to \(.*\)\. Choose another"),
+        pytest.raises(TertiumError, match=r"index is not writable \(.*\)\. Choose another"),
         lock(tmp_path / "file" / "index" / ".lock", protects=tmp_path / "file" / "index"),
     ):
         pass

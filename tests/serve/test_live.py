@@ -95,7 +95,7 @@ def test_our_client_asks_in_parts(site: Live) -> None:
         with pytest.raises(ServerError, match="k may be") as told:
             client.search(["a"], k=1000)
         assert (told.value.status, told.value.code) == (400, "too_many_hits")
-    with pytest.raises(TertiumError, match="not an address"):
+    with pytest.raises(TertiumError, match="not an HTTP address"):
         Client("127.0.0.1:8080")
 
 

@@ -1,4 +1,4 @@
-"""What attention says about single tokens."""
+"""Attention received by single tokens."""
 
 import torch
 from jaxtyping import Float, Int
@@ -20,8 +20,8 @@ def received_attention(
         attention: weights, rows are queries.
         mask: 1 for real tokens; padding scores infinity.
         last_layer_only: look only at the last layer.
-        count_padding_queries: let padding ask too, as the authors' code does; the scores then
-            depend on how far a batch is padded.
+        count_padding_queries: include queries at padding, as the authors' code does; scores then
+            depend on the padding of the batch.
     """
     layers = attention[-1:] if last_layer_only else attention
     per_query = layers.sum(dim=(0, 2))

@@ -19,15 +19,14 @@ __all__ = [
 ]
 
 _SMALLEST_VARIANCE = 1e-12
-_SMALLEST_REST = 1e-6  # of 1 - rho²: identical views have a large but finite information
+_SMALLEST_REST = 1e-6  # of 1 - rho²: keeps the information of identical views finite
 _LEAST_SAMPLES = 8
 
 
 def attention_layers(depth: int) -> range:
-    """Upper layers whose attention is compared: of 12 the layers 7 to 10, counted from 0.
+    """The upper layers whose attention is compared: 7 to 10 of 12, counted from 0.
 
-    The authors' code says 7 up to 11, its end left out, where the paper says between 8 and 12;
-    other depths scale.
+    The authors' code slices 7:11, where the paper says between 8 and 12; other depths scale.
     """
     count = min(max(2, 2 * (depth // 6)), depth)
     start = min(7 * depth // 12, depth - count)
@@ -37,16 +36,16 @@ def attention_layers(depth: int) -> range:
 def attention_slices(
     attention: Float[Tensor, "l n h t t"], *, pool: Literal["heads", "layers"] = "heads"
 ) -> Float[Tensor, "n r e"]:
-    """Flatten the maps of each sentence into slices that are compared as wholes.
+    """Flatten each sentence's attention maps into the slices that are compared.
 
     Args:
         attention: weights of the compared layers.
-        pool: ``heads`` joins two adjacent heads of a layer (the paper; an odd last head stays
-            alone), ``layers`` joins every second layer of a head (the authors' code).
+        pool: ``heads`` joins two adjacent heads of a layer (the paper; an odd last head stays on
+            its own), ``layers`` joins every second layer of a head (the authors' code).
     """
     layers, n, heads, t, _ = attention.shape
     if pool == "heads":
-        even = pad(attention, (0, 0, 0, 0, 0, heads % 2))  # zeros never count
+        even = pad(attention, (0, 0, 0, 0, 0, heads % 2))  # zeros are never valid positions
         pairs = even.reshape(layers, n, -1, 2, t, t)
         return pairs.permute(1, 0, 2, 3, 4, 5).reshape(n, -1, 2 * t * t)
     even = pad(attention, (0, 0, 0, 0, 0, 0, 0, 0, 0, layers % 2))
@@ -67,7 +66,7 @@ def valid_positions(
         first: slices of one view.
         second: slices of the other.
         mask: 1 for tokens that are real in both.
-        count_padding_queries: let rows of padding count too, as the authors' code does.
+        count_padding_queries: include rows of padding, as the authors' code does.
     """
     positive = (first > 0) & (second > 0)
     if count_padding_queries:
@@ -82,8 +81,8 @@ class Positions:
     """Sampled positions of every slice.
 
     Attributes:
-        indices: places within a slice.
-        used: whether a place counts; where a slice has too few, the rest does not.
+        indices: positions within a slice.
+        used: whether a position counts; False for the surplus where a slice has too few.
     """
 
     indices: Int[Tensor, "n r m"]
@@ -102,10 +101,10 @@ def sample_positions(
     Args:
         valid: where a slice may be sampled.
         samples: how many per slice.
-        short_slices: what becomes of slices with fewer. ``use`` takes what there is, from 8 on;
-            ``discard`` (the authors' code) drops them if any slice has enough, and else takes
-            the smallest count found from all.
-        generator: of the draw.
+        short_slices: how to treat slices with fewer valid positions. ``use`` takes all of them if
+            there are at least 8; ``discard`` (the authors' code) drops such slices if any slice has
+            enough, and otherwise takes the smallest count from every slice.
+        generator: random generator.
     """
     counts = valid.sum(dim=2, keepdim=True)
     noise = torch.rand(valid.shape, generator=generator, device=valid.device)
@@ -123,11 +122,11 @@ def sample_positions(
 
 @dataclass(frozen=True)
 class MutualInformation:
-    """What two views' slices tell about each other.
+    """Mutual information of two views, per slice.
 
     Attributes:
-        correlation: of the logarithms, per slice.
-        information: ``-½ log(1 - ρ²)``, per slice.
+        correlation: correlation of the logarithms.
+        information: ``-½ log(1 - ρ²)``.
         kept: which slices count.
     """
 
@@ -141,8 +140,8 @@ def mutual_information(
 ) -> MutualInformation:
     """Mutual information of two log-normal variables at the sampled positions: miCSE, Eq. 4.
 
-    The paper's Algorithm 1 and Eq. 11 leave the logarithm out by mistake. ``1 - ρ²`` is kept at
-    1e-6 or more, so that identical views have a finite value and no gradient. Weights in half
+    The paper's Algorithm 1 and Eq. 11 omit the logarithm by mistake. ``1 - ρ²`` is clamped to at
+    least 1e-6, so that identical views have a finite value and no gradient. Weights in half
     precision are compared in float32: rounded to 8 bits, 1 - ρ² would often be 0.
     """
     if first.dtype in (torch.bfloat16, torch.float16):

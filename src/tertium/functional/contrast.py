@@ -67,9 +67,9 @@ def nt_xent(
 ) -> Float[Tensor, " rows"]:
     """2N-way contrast over both views together, 2n values: SimCLR (Chen et al., 2020), Eq. 1.
 
-    Each of the 2n rows is matched to its other view, and its own column is left out. With
+    The target of each of the 2n rows is its other view; its own column is excluded. With
     ``against``, the two views of another tower, the columns are that tower's: a row's target is
-    the other view of its sentence there, and the same view of its sentence is left out (JTCSE).
+    the other view of its sentence there, and the same view is excluded (JTCSE).
     ``queue`` adds negatives to every row.
     """
     rows = torch.cat([first, second])
@@ -88,7 +88,7 @@ def contrastive_tension(
     """Binary cross-entropy of dot products: Contrastive Tension (Carlsson et al., 2021), Eq. 1.
 
     The anchors come from one encoder and the candidates from the other. An anchor's first
-    candidate is the same sentence, all others are different ones.
+    candidate is the same sentence; the others are different sentences.
     """
     logits = torch.einsum("gd,gkd->gk", anchors, candidates)
     same = torch.zeros_like(logits)

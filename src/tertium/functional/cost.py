@@ -1,14 +1,14 @@
-"""What one embedding costs, and what a point of score costs."""
+"""Computational cost of an embedding, and score per cost."""
 
 __all__ = ["efficiency", "encoder_macs"]
 
 
 def encoder_macs(*, tokens: int, layers: int, width: int, feed_forward: int) -> int:
-    """Multiply-accumulates of a transformer encoder on one text of so many tokens.
+    """Multiply-accumulates of a transformer encoder for one text.
 
-    Per layer four projections of ``width²`` and two of ``width x feed_forward`` for every token,
-    and two products of ``width`` for every pair of tokens; embeddings are looked up, and
-    normalisation, softmax and activation are not counted.
+    Each layer has four projections of ``width²`` and two of ``width x feed_forward`` per token, and
+    two products of ``width`` per pair of tokens. Embedding lookups, normalisation, softmax and
+    activations are not counted.
 
     >>> encoder_macs(tokens=1, layers=1, width=2, feed_forward=8)
     52
@@ -19,5 +19,5 @@ def encoder_macs(*, tokens: int, layers: int, width: int, feed_forward: int) -> 
 
 
 def efficiency(score: float, macs: int) -> float:
-    """``η``: score for every billion of multiply-accumulates (JTCSE, section V)."""
+    """``η``: score per billion multiply-accumulates (JTCSE, section V)."""
     return score / (macs / 1e9)

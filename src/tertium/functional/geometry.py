@@ -12,7 +12,7 @@ __all__ = ["alignment", "anisotropy", "effective_rank", "uniformity"]
 def alignment(first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """Mean squared distance of positive pairs on the unit sphere: Wang & Isola (2020), Eq. 1.
 
-    Without a pair the mean is NaN.
+    NaN if there are no pairs.
     """
     return (unit(first) - unit(second)).square().sum(dim=1).mean()
 
@@ -26,7 +26,7 @@ def uniformity(vectors: Float[Tensor, "n d"], *, t: float = 2.0) -> Float[Tensor
 
 
 def anisotropy(vectors: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """Mean cosine of two different rows: 0 for directions that cancel out, 1 for collapse.
+    """Mean cosine of two different rows: 0 for isotropic vectors, 1 for collapsed ones.
 
     >>> anisotropy(torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]]))
     tensor(0.3333)
@@ -39,7 +39,7 @@ def anisotropy(vectors: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
 def effective_rank(vectors: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """Exponential of the entropy of the centred rows' singular values: Roy & Vetterli (2007).
 
-    It is 1 when all rows lie on a line and at most ``min(n - 1, d)``; NaN when all rows are equal.
+    It is 1 if all rows lie on a line and at most ``min(n - 1, d)``; NaN if all rows are equal.
     """
     singular = torch.linalg.svdvals(vectors - vectors.mean(dim=0))
     share = singular / singular.sum()

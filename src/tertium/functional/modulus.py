@@ -1,4 +1,4 @@
-"""JTCSE's tensor-modulus constraint, and how much of a layer's energy is in CLS."""
+"""JTCSE's tensor-modulus constraint, and the share of a layer's energy in CLS."""
 
 from typing import Literal
 
@@ -38,10 +38,10 @@ def modulus_constraint(
         pooled_second: pooler outputs of the other tower's other view.
         first: last CLS states belonging to the first.
         second: last CLS states belonging to the second.
-        floor: which cosines become the constant 1e-4, through which no gradient flows to the CLS
+        floor: which cosines are replaced by the constant 1e-4, which stops the gradient to the CLS
             states: all ``small`` ones, or only ``negative`` ones as in the authors' code, where a
             cosine of exactly 0 gives infinity.
-        modulus_scale: factor of the ratio; the authors' code has 0.5.
+        modulus_scale: factor of the ratio; the authors' code uses 0.5.
     """
     cosines = cosine_pairs(first, second)
     low = cosines < (0.0 if floor == "negative" else _SMALLEST_COSINE)
@@ -50,7 +50,7 @@ def modulus_constraint(
 
 
 def cls_energy(context: Float[Tensor, "n t d"], mask: Int[Tensor, "n t"]) -> Float[Tensor, " n"]:
-    """Norm of the first token's context against that of all other real tokens: JTCSE, Eq. 6.
+    """Norm of the first token's context relative to all other real tokens: JTCSE, Eq. 6.
 
     Args:
         context: attention times values, heads joined.

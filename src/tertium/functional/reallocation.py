@@ -1,4 +1,4 @@
-"""SEAVER: attention between two sentences and a condition, turned back onto each of them."""
+"""SEAVER: reweights tokens by the attention between the sentences and the condition."""
 
 import torch
 from jaxtyping import Float, Int
@@ -17,15 +17,15 @@ def reweighting(
 ) -> Float[Tensor, "n h t t"]:
     """Weights within each segment by way of the other one: SEAVER, Eq. 1 and 2.
 
-    With X the attention between different segments, ``softmax(X·X)`` over a token's own segment:
-    a sentence token weighs the sentence tokens by what both have to do with the condition, and
-    the other way round. Rows of padding keep themselves.
+    With X the attention between different segments, ``softmax(X·X)`` over a token's own segment: a
+    sentence token weights the sentence tokens by what both have to do with the condition, and vice
+    versa. Rows of padding keep themselves.
 
     Args:
         attention: weights of one layer, rows are queries.
         segments: 0 for the sentences, 1 for the condition, ``PADDING`` for padding.
-        temperature: divides the products, which are small: at 1, the paper's value, no weight of
-            a row is more than e times another.
+        temperature: divides the products, which are small: at 1, the paper's value, the largest
+            weight of a row is at most e times the smallest.
     """
     real = segments != PADDING
     pairs = real[:, :, None] & real[:, None, :]
@@ -40,23 +40,23 @@ def reweighting(
 def augment_states(
     states: Float[Tensor, "n t d"], weights: Float[Tensor, "n h t t"]
 ) -> Float[Tensor, "n t width"]:
-    """Every head's reweighted states, side by side, ``width`` = heads · d: SEAVER, Eq. 3 and 4."""
+    """Each head's reweighted states, concatenated, ``width`` = heads · d: SEAVER, Eq. 3 and 4."""
     return torch.einsum("nhqk,nkd->nqhd", weights, states).flatten(2)
 
 
 def displaced_condition(
     segments: Int[Tensor, "n t"], place: Float[Tensor, " n"]
 ) -> Int[Tensor, "n t"]:
-    """Segments in which other tokens stand for the condition: Rand-Aug of SEAVER, section 4.3.
+    """Segments in which other tokens stand in for the condition: SEAVER's Rand-Aug, section 4.3.
 
-    As many tokens in a row as the condition has are called the condition, all others the sentences.
-    The attention between both is then a pair of sub-matrices that do not overlap, mirrored at the
-    diagonal, of the size of the real ones and anywhere else. The paper does not say how it draws
-    them.
+    A run of tokens as long as the condition is called the condition, all others the sentences. The
+    attention between both is then a pair of sub-matrices that do not overlap, mirrored at the
+    diagonal, of the real size but elsewhere. The paper does not say how it draws them.
 
     Args:
         segments: 0 for the sentences, 1 for the condition, ``PADDING`` for padding.
-        place: where the tokens are taken, from 0 (the first ones) to below 1 (the last ones).
+        place: where the run starts, from 0 (at the first token) to just below 1 (as late as
+            possible).
     """
     real = segments != PADDING
     wide = (segments == 1).sum(dim=1)
@@ -71,8 +71,8 @@ def condition_weights(
 ) -> Float[Tensor, "n t"]:
     """How much each token of the sentence attends to the condition; a row sums to 1.
 
-    The mean over heads of the attention that goes to the condition's tokens, within the sentence.
-    Without a condition all tokens weigh the same.
+    The attention to the condition's tokens, averaged over heads and normalised over the sentence.
+    Without a condition all tokens have the same weight.
     """
     sentence = (segments == 0).to(attention.dtype)
     towards = (attention.mean(dim=1) * (segments == 1)[:, None].to(attention.dtype)).sum(dim=-1)

@@ -1,4 +1,4 @@
-"""Heads: two embeddings or a triple to a score, and the projection that only training sees."""
+"""Heads: from two embeddings or a triple to a score, and projections used only in training."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Heads on vectors of each sentence: bi-encoder and tri-encoder, compared by cosine."""
+"""Heads that compare a vector of each sentence by cosine: bi-encoder and tri-encoder."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
@@ -23,10 +23,10 @@ _SPECIAL = 2  # tokens of an empty text: the first one and the separator
 
 
 class _VectorHead(ConditionalHead):
-    """Two vectors to their cosine, and the cosine to a score.
+    """From two vectors to their cosine, and from the cosine to a score.
 
-    ``plain``: a cosine of 0 is the lowest label and 1 the highest. ``learned``: a line through the
-    cosine, which starts as the same.
+    ``plain``: a cosine of 0 is the lowest label and 1 the highest. ``learned``: a linear function
+    of the cosine, initially the same.
     """
 
     compares_vectors: ClassVar[bool] = True
@@ -48,17 +48,17 @@ class _VectorHead(ConditionalHead):
 class BiHead(_VectorHead):
     """The bi-encoder of C-STS (Deshpande et al., 2023): each sentence is read with the condition.
 
-    Beyond it: tokens weighed by their attention to the condition, the condition's own vector
-    subtracted (CASE, 2025), a projection that depends on the condition (after Hyper-CL, 2024, here
-    of low rank and added to the vector).
+    Options beyond it: weight tokens by their attention to the condition, subtract the condition's
+    own vector (CASE, 2025), and a projection that depends on the condition (after Hyper-CL, 2024,
+    here of low rank and added to the vector).
 
     Args:
-        shape: of the model.
-        pooling: ``encoder`` takes the encoder's vector, ``sentence`` the mean of the sentence's
+        shape: shape of the model.
+        pooling: ``encoder`` uses the encoder's vector, ``sentence`` the mean of the sentence's
             tokens, ``condition_tokens`` (``asked`` in version 0.1) the mean of the condition's
-            tokens, which have read the sentence, and ``condition`` the mean of the sentence's
-            tokens weighed by how much they attend to the condition in the last layer.
-        subtract: how much of the condition's own vector is taken away, or ``learned`` from 0.
+            tokens, which have attended to the sentence, and ``condition`` the mean of the
+            sentence's tokens weighted by their attention to the condition in the last layer.
+        subtract: share of the condition's own vector to subtract, or ``learned``, starting from 0.
         projection: ``hyper`` adds ``U diag(g(c)) V u`` to a vector u under a condition c.
         rank: of that projection.
         scale: from cosine to score, ``plain`` or ``learned``.
@@ -113,8 +113,8 @@ class BiHead(_VectorHead):
             weights = condition_weights(side.attention[-1], segments)
             return torch.einsum("nt,ntd->nd", weights, side.tokens)
         inside = segments == (1 if self.pooling == "condition_tokens" else 0)
-        # A text that stands alone, or has no condition, is its own first segment. (No where: ONNX
-        # Runtime has none for truth values.)
+        # A single text, or one without a condition, is its own first segment. (ONNX Runtime has no
+        # ``where`` for booleans.)
         inside = inside | (~inside.any(dim=1, keepdim=True) & (segments == 0))
         return masked_mean(side.tokens, inside.long())
 
@@ -127,13 +127,13 @@ class BiHead(_VectorHead):
 
 
 class TriHead(_VectorHead):
-    """The tri-encoder of C-STS: sentences and condition are read apart and then combined.
+    """The tri-encoder of C-STS: sentences and condition are encoded separately, then combined.
 
     Args:
-        shape: of the model.
-        combine: ``hadamard`` multiplies each sentence's vector with the condition's, ``concat``
-            maps both together back to one.
-        dropout: before the maps.
+        shape: shape of the model.
+        combine: ``hadamard`` multiplies each sentence's vector by the condition's, ``concat``
+            concatenates both and maps them back to one.
+        dropout: dropout before the linear maps.
         scale: from cosine to score, ``plain`` or ``learned``.
         seed: of the initial weights.
     """
@@ -179,7 +179,7 @@ class TriHead(_VectorHead):
 
 
 class _Hyper(nn.Module):
-    """``u + U diag(g(c)) V u``; U starts at 0, so that at first nothing changes."""
+    """``u + U diag(g(c)) V u``; U starts at 0, so that it is initially the identity."""
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
@@ -197,5 +197,5 @@ class _Hyper(nn.Module):
 
 
 def _blank(side: Encoded) -> Bool[Tensor, "n 1"]:
-    """Rows whose text is empty: without a condition the sentences are compared as they are."""
+    """Rows with an empty text: without a condition the sentences are compared as they are."""
     return (side.mask.sum(dim=1) <= _SPECIAL)[:, None]

@@ -46,10 +46,10 @@ class SelfAugmentation(nn.Module):
     Args:
         dimension: width of a state.
         heads: attention heads of the layer.
-        alpha: weight of the states themselves, or ``learned``, which starts from 1.
-        temperature: inside the softmax of the weights; ``learned`` starts from 1 and stays
-            positive.
-        gradient: let gradients reach the attention through the weights; the authors' code does not.
+        alpha: weight of the states themselves, or ``learned``, starting from 1.
+        temperature: temperature of the softmax; ``learned`` starts from 1 and stays positive.
+        gradient: ``states_and_weights`` lets gradients reach the attention through the weights; the
+            authors' code does not.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class Regressor(nn.Module):
 
     Args:
         dimension: width of a state.
-        pooling: ``flatten`` takes all positions of a fixed length, padding included, as the paper
-            does; ``mean`` and ``cls`` take any length.
-        length: positions, for ``flatten``.
-        dropout: before the first map.
-        activation: after it.
+        pooling: ``flatten`` reads all positions of a fixed length, including padding, as the paper
+            does; ``mean`` and ``cls`` read any length.
+        length: number of positions, for ``flatten``.
+        dropout: dropout before the first map.
+        activation: activation after it.
     """
 
     def __init__(
@@ -145,16 +145,16 @@ _GOLDEN = 0.6180339887498949
 
 
 class ConditionalHead(nn.Module, ABC):
-    """Encoded sequences of a batch of triples to a similarity of each.
+    """From the encoded sequences of a batch of triples to their similarities.
 
     Attributes:
         kind: its name in recipes and saved models.
-        compares_vectors: it compares a vector of each sentence, by their cosine.
-        reallocates: whether it reallocates attention; see :class:`SeaverHead`.
+        compares_vectors: it compares a vector of each sentence by cosine.
+        reallocates: it reallocates attention; see :class:`SeaverHead`.
 
     Args:
-        settings: all of its own, as they are saved.
-        depth: layers of the model.
+        settings: all of its settings, as they are saved.
+        depth: number of layers of the model.
     """
 
     kind: ClassVar[str]
@@ -168,7 +168,7 @@ class ConditionalHead(nn.Module, ABC):
 
     @property
     def layout(self) -> HeadLayout:
-        """What it reads of a triple; a kind that ``LAYOUTS`` does not have says so here."""
+        """How it reads a triple; kinds that are not in ``LAYOUTS`` override this."""
         return layout_of(self.config(), depth=self._depth)
 
     @property
@@ -178,7 +178,7 @@ class ConditionalHead(nn.Module, ABC):
 
     @property
     def attention_layers(self) -> tuple[int, ...]:
-        """Layers whose attention it looks at."""
+        """Layers whose attention it uses."""
         return self.layout.attention_layers
 
     @abstractmethod
@@ -187,7 +187,7 @@ class ConditionalHead(nn.Module, ABC):
 
     @contextlib.contextmanager
     def full_gradient(self) -> Iterator[None]:
-        """Inside the block, gradients reach all that the score depends on."""
+        """Inside the block, gradients reach everything that the score depends on."""
         yield
 
     def config(self) -> dict[str, Any]:
@@ -199,11 +199,11 @@ class CrossHead(ConditionalHead):
     """The plain cross-encoder: a regressor on the states of one sequence.
 
     Args:
-        shape: of the model.
+        shape: shape of the model.
         regressor: ``cls`` reads the first token, ``mean`` all of them, ``flatten`` every position
             of a fixed length as the paper does.
-        length: positions, for ``flatten``.
-        dropout: before the regressor's first map.
+        length: number of positions, for ``flatten``.
+        dropout: dropout before the regressor's first map.
         seed: of the initial weights.
     """
 
@@ -271,17 +271,17 @@ class SeaverHead(ConditionalHead):
     """SEAVER: states augmented by reallocated attention, then a regressor.
 
     Beyond the paper: a learned ``alpha``, a ``temperature`` in the softmax, and a learned mix of
-    all layers' attention, which its authors name as future work.
+    all layers' attention, which its authors suggest as future work.
 
     Args:
-        shape: of the model.
+        shape: shape of the model.
         alpha: weight of the states themselves, or ``learned``.
-        temperature: inside the softmax of the weights, or ``learned``; the paper's is 1.
+        temperature: temperature of the softmax, or ``learned``; the paper uses 1.
         layers: attention of the ``last`` layer, or a learned ``mix`` of all.
-        gradient: whether gradients reach the attention through the weights.
+        gradient: ``states_and_weights`` lets gradients reach the attention through the weights.
         regressor: as for :class:`CrossHead`.
-        length: likewise.
-        dropout: likewise.
+        length: as for :class:`CrossHead`.
+        dropout: as for :class:`CrossHead`.
         seed: of the initial weights.
     """
 
@@ -319,7 +319,7 @@ class SeaverHead(ConditionalHead):
                 heads=shape.heads,
                 alpha=alpha,
                 temperature=temperature,
-                gradient="states_and_weights",  # what must not learn is detached before the mix
+                gradient="states_and_weights",  # :meth:`attention` detaches before the mix
             )
             self.regressor = _regressor(shape, regressor, length, dropout)
         self.gradient = gradient
@@ -333,7 +333,7 @@ class SeaverHead(ConditionalHead):
         return HeadOutput(self.regressor(augmented, segments).squeeze(1))
 
     def attention(self, side: Encoded) -> Float[Tensor, "n h t t"]:
-        """The attention that is reallocated: of one layer, or mixed with weights that sum to 1."""
+        """The attention to reallocate: of one layer, or a mix with weights that sum to 1."""
         if side.attention is None:
             raise TertiumError(
                 f"{self.kind} needs the attention of layers {self.attention_layers}."
@@ -345,7 +345,7 @@ class SeaverHead(ConditionalHead):
 
     @contextlib.contextmanager
     def full_gradient(self) -> Iterator[None]:
-        """SEAVER does not learn through its attention, but its score depends on it."""
+        """Include the attention: SEAVER does not learn through it, but its score depends on it."""
         before, self.gradient = self.gradient, "states_and_weights"
         try:
             yield
@@ -353,21 +353,21 @@ class SeaverHead(ConditionalHead):
             self.gradient = before
 
     def pieces(self, segments: Int[Tensor, "n t"]) -> Int[Tensor, "n t"]:
-        """What counts as sentences and as condition: what is."""
+        """The segments that count as sentences and as condition."""
         return segments
 
 
 class RandAugHead(SeaverHead):
-    """Rand-Aug: SEAVER with other tokens in the condition's part; SEAVER, section 4.3.
+    """Rand-Aug: SEAVER with random tokens in place of the condition; SEAVER, section 4.3.
 
-    In training the tokens are drawn anew in every pass; in use they follow from the lengths of the
-    texts, so that a triple always has the same score.
+    In training the tokens are drawn anew in every pass; in inference they depend only on the
+    lengths of the texts, so that a triple always has the same score.
     """
 
     kind: ClassVar[str] = "rand_aug"
 
     def pieces(self, segments: Int[Tensor, "n t"]) -> Int[Tensor, "n t"]:
-        """As many tokens as the condition has, from anywhere."""
+        """A random run of tokens as long as the condition takes its place."""
         if self.training:
             place = torch.rand(len(segments), device=segments.device)
         else:
@@ -378,14 +378,14 @@ class RandAugHead(SeaverHead):
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Fresh weights inside the block depend on the seed alone, and nothing outside on them."""
+    """Initialise weights inside the block from ``seed``, without affecting the global generator."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def segments_of(side: Encoded) -> Int[Tensor, "n t"]:
-    """The segments of a side that must have them."""
+    """The segments of an encoded side; raises if it has none."""
     if side.segments is None:
         raise TertiumError("A conditional head needs to know where the condition is.")
     return side.segments

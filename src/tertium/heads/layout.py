@@ -1,4 +1,4 @@
-"""What a head's configuration says, without torch: settings, sequences, and shapes of weights."""
+"""What a head's configuration implies, without torch: settings, sequences and weight shapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 Config = Mapping[str, Any]
 Shapes = dict[str, tuple[int, ...]]
 
-# What a siamese head sees of two vectors, whether numpy or torch holds them.
+# The features of a siamese head, for numpy and torch alike.
 FEATURES: dict[str, Callable[[Any, Any], Any]] = {
     "u": lambda u, v: u,
     "v": lambda u, v: v,
@@ -36,14 +36,14 @@ FEATURES: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What a model tells a head.
+    """What a head needs to know about the model.
 
     Attributes:
         dimension: width of a token's state.
         embedding: width of a sentence vector.
-        heads: attention heads of a layer.
-        depth: layers.
-        activation: as the model's configuration names it.
+        heads: attention heads per layer.
+        depth: number of layers.
+        activation: its name in the model's configuration.
     """
 
     dimension: int
@@ -53,7 +53,7 @@ class ModelShape:
     activation: str = "gelu"
 
     def activate(self) -> nn.Module:
-        """A fresh module of the model's activation."""
+        """A new module with the model's activation."""
         from transformers.activations import ACT2FN
 
         module: nn.Module = ACT2FN[self.activation]
@@ -62,12 +62,12 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class HeadLayout:
-    """What a conditional head reads of a triple.
+    """How a conditional head reads a triple.
 
     Attributes:
         sequences: which texts each sequence has: 0 and 1 are the sentences, 2 is the condition.
-        attention_layers: layers whose attention it looks at.
-        width: the one length it reads, or None for any.
+        attention_layers: layers whose attention it uses.
+        width: the fixed length it reads, or None for any.
         as_pair: two texts are joined as the tokenizer joins a pair, the second with a token type of
             its own if the tokenizer gives it one.
     """
@@ -79,7 +79,7 @@ class HeadLayout:
 
     @property
     def together(self) -> bool:
-        """Whether a sentence is read in one sequence with the condition."""
+        """Whether a sentence and the condition share a sequence."""
         return any(2 in texts and len(texts) > 1 for texts in self.sequences)
 
 
@@ -93,8 +93,7 @@ _SEAVER = {
     **_REGRESSOR,
 }
 
-# Settings that a configuration may leave out, as the constructors have them: ones that a head got
-# after a model was saved.
+# Defaults of the constructors, for settings that were added after a model was saved.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "siamese": {"features": tuple(FEATURES), "outputs": 1},
     "cosine": {},
@@ -127,10 +126,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def complete(config: Config) -> dict[str, Any]:
-    """A saved configuration with every setting of its kind, by today's names."""
+    """A saved configuration with every setting of its kind, under current names."""
     kind = str(config["kind"])
     settings = {**DEFAULTS[kind], **config}
-    if settings.get("pooling") == "asked":  # as version 0.1 called it
+    if settings.get("pooling") == "asked":  # its name in version 0.1
         settings["pooling"] = "condition_tokens"
     for name, value in settings.items():
         if name not in DEFAULTS[kind] and name != "kind":
@@ -142,7 +141,7 @@ def complete(config: Config) -> dict[str, Any]:
 
 
 def check_features(features: Collection[str]) -> None:
-    """Raise unless a siamese head can see these."""
+    """Raise unless these are features of a siamese head."""
     if not features or any(name not in FEATURES for name in features):
         raise TertiumError(f"features must be among {', '.join(FEATURES)}, got {features}.")
 
@@ -169,7 +168,7 @@ def _seaver(config: Config, depth: int) -> HeadLayout:
     return HeadLayout(read.sequences, layers, read.width)
 
 
-# By the kind of a head; one that is not here says so itself, and runs only on torch.
+# By kind of head; one that is not listed overrides ``layout`` and runs only on torch.
 LAYOUTS: dict[str, Callable[[Config, int], HeadLayout]] = {
     "cross": _cross,
     "classifier": lambda config, depth: HeadLayout(((0, 1),), as_pair=True),
@@ -181,12 +180,12 @@ LAYOUTS: dict[str, Callable[[Config, int], HeadLayout]] = {
 
 
 def layout_of(config: Config, *, depth: int) -> HeadLayout:
-    """What a head of this complete configuration reads, on a model of ``depth`` layers."""
+    """The layout of a head with this complete configuration, on a model of ``depth`` layers."""
     return LAYOUTS[config["kind"]](config, depth)
 
 
 def weight_shapes(config: Config, shape: ModelShape) -> Shapes:
-    """Names and shapes of the weights that a head of this complete configuration has."""
+    """Names and shapes of the weights of a head with this complete configuration."""
     return _WEIGHTS[config["kind"]](config, shape)
 
 

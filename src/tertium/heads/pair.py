@@ -1,4 +1,4 @@
-"""Heads on embeddings: scores of pairs, and projections that only training sees."""
+"""Heads on embeddings: scores of pairs, and projections used only in training."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["CosineHead", "PairHead", "Projection", "SiameseHead", "WidthProjecti
 
 
 class PairHead(nn.Module, ABC):
-    """Two embeddings to one score, or to one score per class."""
+    """From two embeddings to one score, or to one score per class."""
 
     @abstractmethod
     def forward(self, u: Float[Tensor, "n d"], v: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
@@ -30,7 +30,7 @@ class SiameseHead(PairHead):
 
     Args:
         dimension: width of an embedding.
-        features: which of ``u``, ``v`` and ``|u-v|`` it sees; the ablations leave some out.
+        features: which of ``u``, ``v`` and ``|u-v|`` it uses; the ablations leave some out.
         outputs: 1 for regression, the number of classes for classification.
         seed: of the initial weights.
     """
@@ -66,12 +66,12 @@ class SiameseHead(PairHead):
 class CosineHead(PairHead):
     """``a · cos(u, v) + b`` with learned a and b, so that the score is tied to the cosine.
 
-    Not in the paper, whose head leaves the cosine free to drift away from the score.
+    Not in the paper, whose head lets the cosine drift away from the score.
 
     Args:
-        dimension: width of an embedding (not needed, accepted like every head's).
-        low: score of cosine 0 at the start.
-        high: score of cosine 1 at the start.
+        dimension: width of an embedding; unused, accepted for consistency with other heads.
+        low: initial score of cosine 0.
+        high: initial score of cosine 1.
     """
 
     def __init__(self, *, dimension: int = 0, low: float = 0.0, high: float = 1.0) -> None:
@@ -84,7 +84,7 @@ class CosineHead(PairHead):
         return (self.slope * cosine_pairs(u, v) + self.offset).unsqueeze(1)
 
     def config(self) -> dict[str, Any]:
-        """``kind`` alone: slope and offset are weights."""
+        """Only ``kind``: slope and offset are weights."""
         return {"kind": "cosine"}
 
 
@@ -94,7 +94,7 @@ class Projection(nn.Module):
     Args:
         dimension: width of an embedding.
         seed: of the initial weights.
-        spread: their standard deviation, as the backbone's own layers were initialised.
+        spread: their standard deviation; use that of the backbone's own layers.
     """
 
     def __init__(self, *, dimension: int, seed: int = 0, spread: float = 0.02) -> None:
@@ -113,8 +113,8 @@ class Projection(nn.Module):
 class WidthProjection(nn.Module):
     """``Linear(d, k)`` from a student's width to its teacher's.
 
-    It starts as orthogonal as it can be: from narrow to wide, lengths and angles are those of the
-    student's own embeddings.
+    It is initialised orthogonally: from narrow to wide, lengths and angles of the student's
+    embeddings are preserved.
 
     Args:
         dimension: width of the student's embedding.

@@ -1,4 +1,4 @@
-"""Heads by the names that recipes and saved models give them."""
+"""Heads by their names in recipes and saved models."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ from tertium.heads.pair import CosineHead, PairHead, SiameseHead
 
 __all__ = ["CONDITIONAL_HEADS", "HEADS"]
 
-# Heads that compare two embeddings. Of ``dimension``, ``low``, ``high``, ``outputs`` and ``seed`` a
-# recipe gives a head what its signature names; all other arguments are settings of its own.
+# Heads that compare two embeddings. A recipe passes those of ``dimension``, ``low``, ``high``,
+# ``outputs`` and ``seed`` that the signature names; all other arguments are settings.
 HEADS: dict[str, type[PairHead]] = {"siamese": SiameseHead, "cosine": CosineHead}
 
 # Heads that compare two sentences under a condition.

@@ -159,7 +159,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         full = isinstance(error, DiskFullError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "no space is left on this disk" if full else f"cannot be written ({error})"
+        what = "no space left on this disk" if full else f"cannot be written ({error})"
         remedy = "Free some space" if full else "Fix that"
         raise TertiumError(
             f"{folder}: {what}. {remedy} and run the same command: finished shards are kept."

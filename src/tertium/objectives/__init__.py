@@ -48,7 +48,7 @@ __all__ = [
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "info_nce": InfoNCE,
-    "multiple_negatives": InfoNCE,  # what sentence-transformers calls it
+    "multiple_negatives": InfoNCE,  # its name in sentence-transformers
     "nt_xent": NTXent,
     "positives_only": PositivesOnly,
     "contrastive_tension": ContrastiveTension,
@@ -71,9 +71,9 @@ OBJECTIVES: dict[str, type[Objective]] = {
 
 
 def own_objective(name: str) -> type[Objective]:
-    """A class of the user's own by ``module:Class``; the folder of the call is searched, too.
+    """A user-defined objective, given as ``module:Class``; the working directory is searched too.
 
-    Its code runs: a recipe that names one is as trusted as a program.
+    The module is executed, so a recipe that names one must be trusted like any program.
     """
     here = str(Path.cwd())
     sys.path.insert(0, here)
@@ -81,8 +81,8 @@ def own_objective(name: str) -> type[Objective]:
         found = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise TertiumError(
-            f"The objective {name} was not found ({error}). Write it as module:Class, and start "
-            "where Python finds the module."
+            f"The objective {name} was not found ({error}). Write it as module:Class, and run from "
+            "a folder where Python can import the module."
         ) from error
     finally:
         sys.path.remove(here)

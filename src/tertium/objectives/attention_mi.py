@@ -1,4 +1,4 @@
-"""miCSE's attention term: two views of a sentence should attend alike."""
+"""miCSE's attention term: two views of a sentence should have similar attention."""
 
 import warnings
 from typing import ClassVar, Literal
@@ -22,20 +22,20 @@ __all__ = ["AttentionMI", "aligned_attention"]
 
 
 class AttentionMI(Objective):
-    """Minus the mutual information of two views' attention: miCSE, Klein & Nabi, 2023, Eq. 5.
+    """Negative mutual information of two views' attention: miCSE, Klein & Nabi, 2023, Eq. 5.
 
     Args:
-        layers: whose attention is compared, as ``7:11``, counted from 0 without the end; by default
-            the authors' code's, which are those for 12 layers and scale with the depth. The paper's
-            text, "between 8 and 12", is ``8:12`` of 12.
+        layers: the layers to compare, as a slice such as ``7:11``, counted from 0; the default is
+            that of the authors' code for 12 layers, scaled with the depth. The paper's text,
+            "between 8 and 12", is ``8:12`` of 12.
         samples: positions drawn per slice.
         pool: ``heads`` joins adjacent heads (the paper), ``layers`` every second layer (the
             authors' code).
-        short_slices: ``use`` takes what a slice has, from 8 positions on; ``discard`` as the
-            authors' code.
+        short_slices: ``use`` takes whatever a slice has, if at least 8 positions; ``discard`` drops
+            such slices, as the authors' code does.
         scale: ``valid_ratio`` multiplies by the squared share of valid positions, as the authors'
             code does.
-        count_padding_queries: let rows of padding count, as the authors' code does.
+        count_padding_queries: include rows of padding, as the authors' code does.
     """
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
@@ -62,18 +62,18 @@ class AttentionMI(Objective):
         self.counts_padding = count_padding_queries
 
     def attention_layers(self, depth: int) -> range:
-        """Those that are named, or the upper ones."""
+        """The configured layers, or by default the upper ones."""
         if self.layers is None:
             return attention_layers(depth)
         if self.layers.stop > depth:
             raise TertiumError(
-                f"attention_mi compares layers {self.layers.start}:{self.layers.stop}, and the "
-                f"model has {depth}, counted from 0."
+                f"attention_mi compares layers {self.layers.start}:{self.layers.stop}, but the "
+                f"model has only {depth}, counted from 0."
             )
         return self.layers
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``attention_mi``, a value per slice that counts."""
+        """The term ``attention_mi``, one value per slice that counts."""
         first, second, mask = _compared(views)
         slices = attention_slices(first, pool=self.pool), attention_slices(second, pool=self.pool)
         with torch.no_grad():
@@ -84,7 +84,7 @@ class AttentionMI(Objective):
         found = mutual_information(*slices, positions)
         if not found.kept.any():
             warnings.warn(
-                "No sentence of a batch is long enough to compare attention: the term is 0.",
+                "No sentence in a batch is long enough to compare attention: the term is 0.",
                 TertiumWarning,
                 stacklevel=2,
             )
@@ -99,18 +99,18 @@ class AttentionMI(Objective):
 def _layer_range(text: str) -> range:
     start, _, end = text.partition(":")
     if not (start.isdigit() and end.isdigit() and int(start) < int(end)):
-        raise TertiumError(f"layers must be written as 7:11, first and end, got '{text}'.")
+        raise TertiumError(f"layers must be a slice such as 7:11, got '{text}'.")
     return range(int(start), int(end))
 
 
 def _compared(
     views: ViewPair,
 ) -> tuple[Float[Tensor, "l n h t t"], Float[Tensor, "l n h t t"], Int[Tensor, "n t"]]:
-    """Both views' attention token by token, and the tokens that both have."""
+    """Both views' attention token by token, and the mask of the tokens they share."""
     first, second = views.first, views.second
     if first.attention is None or second.attention is None:
         raise TertiumError("attention_mi needs the attention of both views.")
-    stride = len(second.mask) // len(first.mask)  # contrastive tension reads fewer anchors
+    stride = len(second.mask) // len(first.mask)  # contrastive tension has fewer anchors
     other, mask = second.attention[:, ::stride], second.mask[::stride]
     if views.sources is None:
         return first.attention, other, first.mask * mask
@@ -121,14 +121,14 @@ def _compared(
 def aligned_attention(
     attention: Float[Tensor, "l n h s s"], sources: Int[Tensor, "n t"], mask: Int[Tensor, "n t"]
 ) -> Float[Tensor, "l n h t t"]:
-    """A view's attention among the tokens that the other view kept, in the other's order.
+    """A view's attention among the tokens that the other view kept, in the other view's order.
 
-    Rows are renormalised over those tokens: in the shorter view no token attends to what is gone.
+    Rows are renormalised over those tokens, since the shorter view cannot attend to the rest.
 
     Args:
-        attention: of the view that has all tokens.
-        sources: where each token of the other view stands in this one.
-        mask: of the other view.
+        attention: attention of the view with all tokens.
+        sources: position of each token of the other view in this one.
+        mask: mask of the other view.
     """
     layers, n, heads, _, width = attention.shape
     t = sources.shape[1]

@@ -1,4 +1,4 @@
-"""What every objective is, and what it declares of the data and parts that it needs."""
+"""The base class of objectives, and what each declares about the data and parts it needs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -22,32 +22,32 @@ class NonFiniteLossError(TertiumError):
 class Objective(nn.Module, ABC):
     """A loss made of named terms; it receives encoded views, never a model.
 
-    A recipe's stage is checked against what its objectives declare here, and the training module
-    gives them what they ask for.
+    A recipe's stage is checked against these declarations, and the training module provides what
+    they request.
 
     Attributes:
         learns_from: the kinds of data it learns from.
-        in_batch: other examples of the batch are its negatives, so that several processes must
+        in_batch: other examples of the batch are its negatives, so that distributed processes must
             exchange their embeddings.
         two_encoders: the first view comes from an independent copy of the encoder.
-        two_towers: it looks at the towers of a twin separately.
-        takes_queue: embeddings of earlier batches can be further negatives.
+        two_towers: it uses the towers of a twin separately.
+        takes_queue: embeddings of earlier batches can serve as further negatives.
         needs_head: ``pair`` for a head that scores two embeddings, ``language`` for one that
             predicts tokens; it arrives as the argument ``head``.
         classifies: its head has an output for each label.
         needs_teacher: the second view is a teacher's vector.
         needs_vectors: the conditional head must compare two vectors.
         needs_groups: all conditions on the same sentences must be in one batch.
-        pairs_rows: row i of both views must be the same example, which excludes objectives with
-            an ``anchor_stride``.
-        auxiliary: it teaches nothing without another objective beside it.
+        pairs_rows: row i of both views must be the same example, which excludes objectives with an
+            ``anchor_stride``.
+        auxiliary: it is useless without another objective beside it.
         excludes: parts of a stage that it cannot be combined with, and why.
         passes: how often each triple is encoded, with different dropout every time.
         anchor_stride: only every n-th example is needed as first view.
-        crossing: the cross attention between two towers that it looks at, or None.
+        crossing: the cross attention between two towers that it uses, or None.
         mask_probability: share of tokens to hide in a further pass, or None for no such pass.
-        counts_padding: it looks at rows of padding, so that a batch is encoded in one pass.
-        threshold: errors below it are forgiven; at most half a step of the labels.
+        counts_padding: it uses rows of padding, so that a batch must be encoded in one pass.
+        threshold: errors below it count as 0; at most half a label step.
     """
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts", "positives", "triplets"})
@@ -75,8 +75,8 @@ class Objective(nn.Module, ABC):
         """The objective for scores from 0 to 1; ``settings`` are on the scale of the labels.
 
         Args:
-            span: from the lowest label to the highest.
-            settings: of the constructor.
+            span: difference between the highest and the lowest label.
+            settings: arguments of the constructor.
         """
         return cls(**settings)
 
@@ -85,11 +85,11 @@ class Objective(nn.Module, ABC):
         """Unreduced values and weight of each term."""
 
     def terms_from_scores(self, graded: Graded) -> dict[str, Term]:
-        """The same of triples that a conditional head has scored."""
+        """The same for triples that a conditional head has scored."""
         raise TertiumError(f"{type(self).__name__} does not learn from conditional data.")
 
     def attention_layers(self, depth: int) -> range:
-        """Layers whose attention it looks at, of ``depth`` in all; none by default."""
+        """Layers whose attention it uses, of ``depth`` in all; none by default."""
         return range(0)
 
     def forward(self, views: ViewPair) -> dict[str, Float[Tensor, ""]]:
@@ -110,25 +110,25 @@ class Tempered(Objective):
 def reduce_terms(
     terms: dict[str, Term], weights: Float[Tensor, " n"] | None = None
 ) -> dict[str, Float[Tensor, ""]]:
-    """Weighted means, the one place where a loss is reduced; a non-finite one raises by name.
+    """Weighted means, the one place where a loss is reduced; raises if one is not finite.
 
     Args:
-        terms: by name.
-        weights: of the rows of a batch; every term then has one value for each.
+        terms: terms by name.
+        weights: weights of the rows of a batch; every term must then have one value per row.
     """
     if weights is not None:
         for name, term in terms.items():
             if term.value.shape != weights.shape:
                 raise TertiumError(
-                    f"The loss term '{name}' has no value for each pair, so pairs cannot be "
-                    "weighted: leave out weight, or take an objective such as smooth_k2."
+                    f"The loss term '{name}' does not have one value per pair, so pairs cannot be "
+                    "weighted: remove weight, or use an objective such as smooth_k2."
                 )
         terms = {name: Term(term.value * weights, term.weight) for name, term in terms.items()}
     means = {name: term.weight * term.value.mean() for name, term in terms.items()}
     for name, mean in means.items():
         if not mean.isfinite():
             raise NonFiniteLossError(
-                f"The loss term '{name}' is {mean.item()}. Lower the learning rate, or look for "
-                "empty or broken texts in the last batch."
+                f"The loss term '{name}' is {mean.item()}. Lower the learning rate, or check the "
+                "last batch for empty or broken texts."
             )
     return means

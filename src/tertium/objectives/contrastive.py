@@ -1,4 +1,4 @@
-"""Contrastive objectives: two views of a sentence are alike, two sentences are not."""
+"""Contrastive objectives: two views of a sentence attract each other, two sentences repel."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ __all__ = ["ContrastiveTension", "InfoNCE", "NTXent", "PositivesOnly"]
 
 
 class InfoNCE(Tempered):
-    """N-way contrast of two views, with hard negatives and a queue where the batch has them.
+    """N-way contrast of two views, with hard negatives and a queue if the batch has them.
 
     SimCSE: Gao, Yao & Chen, 2021, arXiv:2104.08821, Eq. 1 (unsupervised) and Eq. 5 (supervised).
 
@@ -28,7 +28,7 @@ class InfoNCE(Tempered):
         self.negative_weight = negative_weight
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``contrast``, a value per anchor."""
+        """The term ``contrast``, one value per anchor."""
         values = info_nce(
             views.first.embedding,
             views.second.embedding,
@@ -51,21 +51,21 @@ class NTXent(Tempered):
     takes_queue: ClassVar[bool] = True
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``contrast``, a value per view."""
+        """The term ``contrast``, one value per view."""
         first, second = views.first.embedding, views.second.embedding
         values = nt_xent(first, second, temperature=self.temperature, queue=views.queue)
         return {"contrast": Term(values)}
 
 
 class PositivesOnly(Tempered):
-    """Only the numerator of InfoNCE: miCSE's appendix asks what is left without negatives.
+    """Only the numerator of InfoNCE: the ablation without negatives in miCSE's appendix.
 
     Args:
         temperature: divides the cosines.
     """
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``attraction``, a value per sentence."""
+        """The term ``attraction``, one value per sentence."""
         cosines = cosine_pairs(views.first.embedding, views.second.embedding)
         return {"attraction": Term(-cosines / self.temperature)}
 
@@ -73,11 +73,12 @@ class PositivesOnly(Tempered):
 class ContrastiveTension(Objective):
     """Two encoders agree on the same sentence only: Carlsson et al., 2021.
 
-    The batch is cut into groups; the first sentence of a group, read by the other encoder, is
+    The batch is split into groups; the first sentence of a group, encoded by the other encoder, is
     the anchor, and the group's sentences are its candidates, itself first.
 
     Args:
-        negatives: other sentences per anchor; the batch size is a multiple of one more.
+        negatives: other sentences per anchor; the batch size must be a multiple of
+            ``negatives + 1``.
     """
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
@@ -91,7 +92,7 @@ class ContrastiveTension(Objective):
         self.anchor_stride = negatives + 1
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``tension``, a value per pair of anchor and candidate."""
+        """The term ``tension``, one value per anchor and candidate."""
         anchors, candidates = views.first.embedding, views.second.embedding
         groups = candidates.reshape(len(anchors), self.anchor_stride, -1)
         return {"tension": Term(contrastive_tension(anchors, groups).flatten())}

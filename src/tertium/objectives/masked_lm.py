@@ -1,4 +1,4 @@
-"""The masked-language-model term that SimCSE and ADD add as an auxiliary."""
+"""The masked-language-model term, an auxiliary objective of SimCSE and ADD."""
 
 from typing import ClassVar, Literal
 
@@ -18,7 +18,7 @@ def masked_lm(
 ) -> Float[Tensor, " m"]:
     """Cross-entropy of each hidden token: SimCSE (Gao et al., 2021), section 3, "MLM".
 
-    The language-model head runs on the hidden positions only. A batch where chance hid nothing
+    The language-model head runs on the hidden positions only. A batch without any hidden token
     gives a single zero.
 
     Args:
@@ -33,11 +33,11 @@ def masked_lm(
 
 
 class MaskedLM(Objective):
-    """Predict hidden tokens beside the contrast, so that token knowledge is kept.
+    """Predict hidden tokens as well, so that the model keeps its knowledge of tokens.
 
     Args:
         head: hidden states to vocabulary scores.
-        probability: share of tokens that are hidden.
+        probability: share of tokens to hide.
     """
 
     needs_head: ClassVar[Literal["none", "pair", "language"]] = "language"
@@ -52,7 +52,7 @@ class MaskedLM(Objective):
         self.mask_probability = probability
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``masked_lm``, a value per hidden token."""
+        """The term ``masked_lm``, one value per hidden token."""
         if views.masked is None:
             raise TertiumError("masked_lm needs a pass with hidden tokens.")
         return {

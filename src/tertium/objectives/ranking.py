@@ -1,4 +1,4 @@
-"""Objectives that put the pairs of a batch into the order of their labels."""
+"""Objectives that rank the pairs of a batch by their labels."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ __all__ = ["AnglE", "CoSent", "angle_similarity", "cosent"]
 def cosent(
     scores: Float[Tensor, " n"], labels: Float[Tensor, " n"], *, temperature: float
 ) -> Float[Tensor, ""]:
-    """``log(1 + Σ exp((s_j - s_i) / temperature))`` over all i, j with a higher label of i.
+    """``log(1 + Σ exp((s_j - s_i) / temperature))`` over all i, j where i has the higher label.
 
     A smooth count of the pairs in the wrong order (Su, 2022). It is 0 if all labels are equal.
     """
@@ -30,17 +30,16 @@ def cosent(
 def angle_similarity(
     first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]
 ) -> Float[Tensor, " n"]:
-    """How little two vectors of complex numbers are turned against each other.
+    """How small the angle between two complex vectors is: 1 for equal vectors.
 
-    AnglE (Li & Li, 2024, arXiv:2309.12871), as sentence-transformers has it.
+    AnglE (Li & Li, 2024, arXiv:2309.12871), as implemented in sentence-transformers.
 
     The first half of a vector holds real parts, the second imaginary ones. The value is
-    ``|Σ Re(z) + Im(z)|`` of the quotients of both vectors, each scaled to length 1: 1 for equal
-    vectors.
+    ``|Σ Re(z) + Im(z)|`` of the quotients of both vectors, each scaled to length 1.
     """
     if first.shape[1] % 2:
         raise TertiumError(
-            f"Angles need embeddings of even width, and these have {first.shape[1]}: take cosent."
+            f"angle needs embeddings of even width, but these have {first.shape[1]}: use cosent."
         )
     (a, b), (c, d) = unit(first).chunk(2, dim=1), unit(second).chunk(2, dim=1)
     real, imaginary = a * c + b * d, b * c - a * d  # of one number times the other's conjugate
@@ -48,13 +47,13 @@ def angle_similarity(
 
 
 class CoSent(Tempered):
-    """Of any two pairs (or triples) of the batch, the one with the higher label scores higher.
+    """Of two pairs (or triples) in a batch, the one with the higher label should score higher.
 
-    It ranks and does not grade: it asks for what a rank correlation measures. Pairs are compared
-    by their cosine, triples by the score of the conditional head.
+    It only ranks, which is what a rank correlation measures. Pairs are compared by their cosine,
+    triples by the score of the conditional head.
 
     Args:
-        temperature: differences of scores are divided by it; its author's is 0.05.
+        temperature: divides differences of scores; the author uses 0.05.
     """
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"graded", "conditional"})
@@ -72,12 +71,12 @@ class CoSent(Tempered):
 
 
 class AnglE(Tempered):
-    """As ``cosent``, on the angle between complex vectors instead of the cosine.
+    """Like ``cosent``, with the angle between complex vectors instead of the cosine.
 
-    The cosine hardly moves where it is near 1 or -1; the angle does.
+    The cosine saturates near 1 and -1; the angle does not.
 
     Args:
-        temperature: differences are divided by it.
+        temperature: divides differences of angles.
     """
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"graded"})

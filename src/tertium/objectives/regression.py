@@ -1,4 +1,4 @@
-"""Errors against a target: graded labels, with a dead zone or without, and teachers' vectors."""
+"""Errors against a target: graded labels, with or without a dead zone, and teachers' vectors."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -32,10 +32,10 @@ __all__ = [
 
 
 class Clip(StrEnum):
-    """At which ends of the label range predictions are moved to the nearest end."""
+    """At which ends of the label range predictions are clipped."""
 
     BOTH = "both"
-    LOW = "low"  # as the authors' code does it
+    LOW = "low"  # as in the authors' code
     NONE = "none"
 
 
@@ -75,9 +75,9 @@ def smooth_k2(
 def clip_to_range(
     predicted: Float[Tensor, " n"], *, low: float, high: float, clip: Clip
 ) -> Float[Tensor, " n"]:
-    """Move predictions beyond the label range to its end, where no gradient passes.
+    """Clip predictions to the label range, which stops their gradient.
 
-    STS-Regression, section 3; the authors' code does it at the low end only.
+    STS-Regression, section 3; the authors' code clips only at the low end.
     """
     if clip is Clip.NONE:
         return predicted
@@ -153,7 +153,7 @@ class MSE(_Regression):
 
 
 class _DeadZone(_Regression):
-    """A loss that forgives errors below a threshold.
+    """A loss that ignores errors below a threshold.
 
     Args:
         head: two embeddings to a column of scores.
@@ -186,25 +186,25 @@ class _DeadZone(_Regression):
 
     @classmethod
     def of_scores(cls, *, span: float, threshold: float = 0.25, **settings: Any) -> Objective:
-        """The same; the threshold shrinks with the scale."""
+        """The same, with the threshold divided by the span."""
         return super().of_scores(span=span, threshold=threshold / span, **settings)
 
     def values(
         self, predicted: Float[Tensor, " n"], gold: Float[Tensor, " n"]
     ) -> Float[Tensor, " n"]:
-        """The formula with the slope and the threshold."""
+        """The loss of each pair, by the formula with this slope and threshold."""
         return self.formula(predicted, gold, slope=self.slope, threshold=self.threshold)
 
 
 class TranslatedReLU(_DeadZone):
-    """Linear beyond the dead zone; the better choice for noisy labels."""
+    """Linear beyond the dead zone; better for noisy labels."""
 
     name = "translated_relu"
     formula = staticmethod(translated_relu)
 
 
 class SmoothK2(_DeadZone):
-    """Quadratic beyond the dead zone; the better choice for clean labels."""
+    """Quadratic beyond the dead zone; better for clean labels."""
 
     name = "smooth_k2"
     formula = staticmethod(smooth_k2)
@@ -216,7 +216,7 @@ class CrossEntropy(Objective):
     Args:
         head: two embeddings to one score per class.
         low: lowest label.
-        step: distance of two labels.
+        step: distance between two labels.
     """
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"graded"})
@@ -244,7 +244,7 @@ def embedding_error(
 ) -> Float[Tensor, " n"]:
     """Mean squared difference of two embeddings, one value per text.
 
-    JTCSE-D (Zong et al., 2025, section IV) and EDFSE distil an ensemble into one encoder by it.
+    JTCSE-D (Zong et al., 2025, section IV) and EDFSE use it to distil an ensemble into one encoder.
     """
     return (student - teacher).square().mean(dim=1)
 
@@ -255,12 +255,12 @@ class Distillation(Objective):
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
     needs_teacher: ClassVar[bool] = True
     excludes: ClassVar[Mapping[StagePart, str]] = {
-        "other objectives": "it looks at one view of a text",
-        "views": "it looks at one view of a text",
+        "other objectives": "it uses only one view of a text",
+        "views": "it uses only one view of a text",
         "momentum": "it has no negatives",
         "projection: mlp": "it moves the embedding itself",
     }
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``distil``, a value per text."""
+        """The term ``distil``, one value per text."""
         return {"distil": Term(embedding_error(views.first.embedding, views.second.embedding))}

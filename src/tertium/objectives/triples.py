@@ -13,12 +13,12 @@ __all__ = ["Consistency", "Quadruplet", "ordered_pairs", "quadruplet"]
 
 
 class _TripleObjective(Objective):
-    """An objective that compares scores, and has nothing to say about views."""
+    """An objective on scores of triples, not on views."""
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"conditional"})
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """Views have no conditions."""
+        """Raises: views have no conditions."""
         raise TertiumError(f"{type(self).__name__} learns only from conditional data.")
 
 
@@ -43,12 +43,11 @@ def ordered_pairs(labels: Float[Tensor, " n"], groups: Int[Tensor, " n"]) -> Boo
 class Quadruplet(_TripleObjective):
     """Of two conditions on the same sentences, the one with the higher label has the higher cosine.
 
-    C-STS (Deshpande et al., 2023). It ranks and does not grade: on its own it leaves the scores
-    uncalibrated, which ``mse`` beside it fixes. Rows without a partner, or with one of the same
-    label, have no part in it.
+    C-STS (Deshpande et al., 2023). It only ranks, so on its own it leaves the scores uncalibrated;
+    add ``mse`` to fix that. Rows without a partner of a different label are ignored.
 
     Args:
-        margin: by which the distances should differ; the authors' is 1.
+        margin: by which the distances should differ; the authors use 1.
     """
 
     needs_vectors: ClassVar[bool] = True
@@ -75,8 +74,8 @@ class Quadruplet(_TripleObjective):
 class Consistency(_TripleObjective):
     """``(s - s')²`` of two passes: R-Drop (Liang et al., 2021), for scores instead of classes.
 
-    Every triple is encoded twice with different dropout, so that a step takes twice as long; the
-    other objectives see both passes.
+    Every triple is encoded twice with different dropout, so a step takes twice as long; the other
+    objectives see both passes.
     """
 
     auxiliary: ClassVar[bool] = True

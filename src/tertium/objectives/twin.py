@@ -1,4 +1,4 @@
-"""JTCSE's objectives: two towers learn from their own views and from each other."""
+"""JTCSE's objectives: two towers learn from their own views and from each other's."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -16,20 +16,20 @@ __all__ = ["CrossTowerContrast", "ModulusConstraint", "TowerContrast"]
 
 
 class _TwinObjective(Objective):
-    """An objective that looks at both towers of a twin."""
+    """An objective on both towers of a twin."""
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
     two_towers: ClassVar[bool] = True
     excludes: ClassVar[Mapping[StagePart, str]] = {
-        "projection: mlp": "it takes the towers' own states",
-        "momentum": "it takes the towers' own states",
+        "projection: mlp": "it uses the towers' own states",
+        "momentum": "it uses the towers' own states",
         "tower": "it trains both towers",
     }
 
     def towers(self, views: ViewPair) -> Towers:
-        """What the towers made of the batch."""
+        """Both towers' states; raises if the encoder has one tower."""
         if views.towers is None:
-            raise TertiumError("This objective compares two towers, and the encoder has one.")
+            raise TertiumError("This objective compares two towers, but the encoder has only one.")
         return views.towers
 
 
@@ -43,7 +43,7 @@ class TowerContrast(_TwinObjective, Tempered):
     in_batch: ClassVar[bool] = True
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``tower_nce``, a value per view, added up over the towers."""
+        """The term ``tower_nce``, one value per view, summed over the towers."""
         first, second = self.towers(views).cls
         values = nt_xent(*first, temperature=self.temperature)
         return {"tower_nce": Term(values + nt_xent(*second, temperature=self.temperature))}
@@ -52,13 +52,13 @@ class TowerContrast(_TwinObjective, Tempered):
 class CrossTowerContrast(_TwinObjective, Tempered):
     """One tower's views against the other's, before and after cross attention: JTCSE's ICNCE.
 
-    Which tower asks is drawn for each batch, by a fair coin.
+    Which tower is compared with the other is drawn at random for each batch.
 
     Args:
         temperature: divides the cosines.
-        cross_layers: how many layers have cross attention; they are spread evenly, so that the
-            number divides the depth. 0 for none, as in TNCSE.
-        branch: how the crossed states go from one such layer to the next, see
+        cross_layers: how many layers have cross attention; they are spread evenly, so the number
+            must divide the depth. 0 for none, as in TNCSE.
+        branch: how crossed states pass from one such layer to the next; see
             :func:`tertium.models.twin.cross_branches`.
     """
 
@@ -77,7 +77,7 @@ class CrossTowerContrast(_TwinObjective, Tempered):
         self.crossing = Crossing(cross_layers, branch) if cross_layers else None
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``icnce``, a value per view, with cross attention the sum of both."""
+        """The term ``icnce``, one value per view; with cross attention, the sum of both."""
         towers = self.towers(views)
         values = self._across(towers.cls, towers.asks)
         if towers.crossed is not None:
@@ -93,9 +93,9 @@ class ModulusConstraint(_TwinObjective):
     """Both towers' vectors of a sentence agree in length and direction: JTCSE's ICTM.
 
     Args:
-        floor: which cosines become a small constant, see
+        floor: which cosines are replaced by a small constant; see
             :func:`tertium.functional.modulus_constraint`.
-        modulus_scale: factor of the modulus ratio; the authors' code has 0.5.
+        modulus_scale: factor of the modulus ratio; the authors' code uses 0.5.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ModulusConstraint(_TwinObjective):
         self.modulus_scale = modulus_scale
 
     def terms(self, views: ViewPair) -> dict[str, Term]:
-        """The one term ``ictm``, a value per sentence, added up over who has the first view."""
+        """The term ``ictm``, one value per sentence, summed over both ways to assign the views."""
         towers = self.towers(views)
         if towers.pooled is None:
             raise TertiumError("The modulus constraint needs backbones with a pooler of their own.")

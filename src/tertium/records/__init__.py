@@ -1,1 +1,1 @@
-"""What is written down about models, files and jobs, and how it is recognised later."""
+"""Records of models, files and jobs: manifests, file hashes, locks and fitted decisions."""

@@ -1,4 +1,4 @@
-"""What a model decides by: thresholds and calibrations that were fitted on labelled pairs."""
+"""Thresholds and calibrations fitted on labelled pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,17 +30,17 @@ VERDICT = ("decision", "probability", "grade")  # columns of what a decision say
 
 
 class Calibration(Frozen):
-    """A map from scores to grades or probabilities that never falls.
+    """A monotonic map from scores to grades or probabilities.
 
     Attributes:
         method: ``isotonic`` is linear between knots; ``platt`` is the logistic function of a line,
             and ``linear`` the line itself.
-        low: lowest value that it gives.
-        high: highest.
+        low: lowest value it returns.
+        high: highest value it returns.
         scores: knots, ascending.
-        values: at the knots.
-        slope: of the line.
-        offset: of the line.
+        values: values at the knots.
+        slope: slope of the line.
+        offset: offset of the line.
     """
 
     method: Literal["isotonic", "platt", "linear"]
@@ -60,7 +60,7 @@ class Calibration(Frozen):
         return self
 
     def __call__(self, scores: ArrayLike) -> Vector:
-        """What the scores stand for."""
+        """The grade or probability of each score."""
         found = np.asarray(scores, dtype=np.float64)
         if self.method == "isotonic":
             found = np.interp(found, self.scores, self.values)
@@ -72,13 +72,13 @@ class Calibration(Frozen):
 
 
 class Rule(Frozen):
-    """What is made of a number that a model gives for a pair.
+    """How a score or cosine becomes a decision.
 
     Attributes:
-        threshold: pairs from here on are accepted; None if only grades were fitted.
-        interval: 95 % of the thresholds that bootstrap samples of the pairs give.
-        probability: that a pair is one to accept.
-        grade: on the scale of the labels.
+        threshold: pairs at or above it are accepted; None if only grades were fitted.
+        interval: 95 % bootstrap interval of the threshold.
+        probability: from score to the probability that a pair should be accepted.
+        grade: from score to a grade on the scale of the labels.
     """
 
     threshold: Number | None = None
@@ -91,10 +91,10 @@ class DecisionSource(Frozen):
     """The pairs that a decision was fitted on.
 
     Attributes:
-        file: its name.
-        sha256: of its bytes.
-        pairs: how many of them counted.
-        positives: how many of these are to be accepted; None for grades without a threshold.
+        file: name of the file.
+        sha256: hash of the file.
+        pairs: number of pairs used.
+        positives: how many of them should be accepted; None for grades without a threshold.
     """
 
     file: str
@@ -105,13 +105,13 @@ class DecisionSource(Frozen):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a decision says of one pair.
+    """A decision's answer for one pair.
 
     Attributes:
         name: what is decided, such as ``duplicate``.
-        accepted: whether the pair is one; None where there is no threshold.
-        probability: that it is one, if it was fitted.
-        grade: on the scale of the labels, if it was fitted.
+        accepted: whether the pair is one; None if there is no threshold.
+        probability: the probability that it is one, if fitted.
+        grade: its grade on the scale of the labels, if fitted.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Verdict:
 
     @property
     def answer(self) -> str | None:
-        """``yes``, ``no``, or None where there is no threshold."""
+        """``yes``, ``no``, or None if there is no threshold."""
         return None if self.accepted is None else "yes" if self.accepted else "no"
 
     def __str__(self) -> str:
@@ -154,18 +154,18 @@ class Verdict:
 
 
 class Decision(Frozen):
-    """Thresholds and calibrations of a model, and where they come from.
+    """A model's thresholds and calibrations, and the pairs they were fitted on.
 
     Attributes:
-        format: raised when fields change.
+        format: incremented when fields change.
         name: what is decided, such as ``duplicate``.
-        goal: what the threshold is for; None where there is none.
-        wanted: the precision or recall that was asked for.
-        confidence: with which it holds.
+        goal: what the threshold was chosen for; None if there is none.
+        wanted: the requested precision or recall.
+        confidence: the confidence with which it holds.
         positive: which labels count as yes, in words.
         by: rules for the model's score and, if that is not its cosine, for the cosine.
         source: the pairs.
-        figures: what was measured on held-out pairs, as ``tertium fit --json`` prints them.
+        figures: measurements on held-out pairs, as ``tertium fit --json`` prints them.
     """
 
     format: Literal[1] = 1
@@ -179,11 +179,11 @@ class Decision(Frozen):
     figures: dict[str, Any] = Field(default_factory=dict)
 
     def rule(self, measure: Measure = "score") -> Rule:
-        """The rule for ``measure``; that of the score where both are the same number."""
+        """The rule for ``measure``; the score's rule if both are the same number."""
         return self.by.get(measure, self.by["score"])
 
     def verdicts(self, scores: ArrayLike, *, measure: Measure = "score") -> list[Verdict]:
-        """What it says of pairs with these scores, or cosines."""
+        """Verdicts for pairs with these scores, or cosines."""
         rule, found = self.rule(measure), np.atleast_1d(np.asarray(scores, dtype=np.float64))
         accepted = None if rule.threshold is None else (found >= rule.threshold).tolist()
         likely = None if rule.probability is None else rule.probability(found).tolist()
@@ -199,7 +199,7 @@ class Decision(Frozen):
         ]
 
     def reason(self, measure: Measure = "score") -> str:
-        """Which threshold is used and where it comes from, in words."""
+        """The threshold and where it comes from, in words."""
         threshold = self.rule(measure).threshold
         origin = f"fitted on {self.source.pairs:,} pairs of {self.source.file}"
         if threshold is None:
@@ -212,7 +212,7 @@ class Decision(Frozen):
         return f"threshold {threshold:.4f} {aim}, {origin}"
 
     def to_json(self, measure: Measure = "score") -> dict[str, Any]:
-        """What commands and answers say of the threshold they used."""
+        """The threshold in the JSON output of commands and the server."""
         return {
             "name": self.name,
             "threshold": self.rule(measure).threshold,
@@ -237,5 +237,5 @@ def verdict_rows(
 
 
 def _percent(share: float) -> str:
-    """Whole percents, and never 100 or 0 of what is not certain."""
+    """Whole percent; never 0 or 100 unless it is exactly that."""
     return f"{min(max(round(100 * share), 1), 99) if 0 < share < 1 else round(100 * share)} %"

@@ -1,4 +1,4 @@
-"""One process at a time: a lock in a file, which says who holds it."""
+"""A file lock that records who holds it."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InUseError", "lock"]
 
-_PATIENCE = 2.0  # seconds before a process that waits says so
+_PATIENCE = 2.0  # seconds before a waiting process says so
 
 
 class InUseError(TertiumError):
@@ -29,15 +29,15 @@ def lock(
     """Hold the file ``path`` for the duration; the system releases it if this process is killed.
 
     Args:
-        path: a file of its own; folders above it are made.
-        protects: what the user knows it by, for messages. With it, waiting for long is announced.
-        wait: seconds to wait for a process that holds it (default: until it ends).
-        remove: nobody waits for this lock: it is gone afterwards, and so are folders that were made
-            for it and are empty.
+        path: the lock file; parent folders are created.
+        protects: what the user knows it by, for messages. With it, a long wait is announced.
+        wait: seconds to wait for the process that holds it (default: until it ends).
+        remove: delete the file afterwards, and any empty folders that were created for it; for a
+            lock that nobody waits for.
 
     Raises:
         InUseError: another process holds it.
-        TertiumError: ``protects`` cannot be written to.
+        TertiumError: ``protects`` is not writable.
     """
     from filelock import FileLock  # slow to import, and most processes lock nothing
 
@@ -50,10 +50,10 @@ def lock(
         if protects is None:
             raise
         raise TertiumError(
-            f"{protects} cannot be written to ({error.strerror or error}). Choose another folder."
+            f"{protects} is not writable ({error.strerror or error}). Choose another folder."
         ) from error
     try:
-        with contextlib.suppress(OSError):  # a full disk is met by what is written next
+        with contextlib.suppress(OSError):  # a full disk is reported by the next write
             path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
         yield
     finally:
@@ -63,7 +63,7 @@ def lock(
                 with contextlib.suppress(OSError):  # not empty
                     parent.rmdir()
         else:
-            with contextlib.suppress(OSError):  # it went with its folder
+            with contextlib.suppress(OSError):  # its folder was deleted
                 os.truncate(path, 0)
         held.release()
 

@@ -1,4 +1,4 @@
-"""``tertium.json``: what a saved model folder says about itself."""
+"""``tertium.json``: the manifest of a saved model."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,11 +25,11 @@ __all__ = [
 
 FILE_NAME = "tertium.json"
 FORMAT = 1
-DECISION = "decision"  # among the details: a version that does not know it reads on
+DECISION = "decision"  # a key of the details, so that older versions ignore it
 
 
 class TrainingData(Frozen):
-    """A data set the model has seen, in training or when its checkpoint was chosen."""
+    """A data set used in training, or to choose a checkpoint or a threshold."""
 
     name: str  # a benchmark name such as "STS-B", or the file name of the user's own data
     split: str | None = None
@@ -37,7 +37,7 @@ class TrainingData(Frozen):
 
 
 class MemberEntry(BaseModel):
-    """A model inside another one: its folder there, its name, and the weight of what it gives."""
+    """A member of an ensemble: its folder, its name and its weight."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +47,7 @@ class MemberEntry(BaseModel):
 
 
 class Manifest(Record):
-    """Kind, pooling and score scale of a model folder, and what it was trained on."""
+    """Kind, pooling, score scale and training data of a saved model."""
 
     remedy: ClassVar[str] = f"Save the model again with tertium {VERSION}."
 
@@ -56,17 +56,17 @@ class Manifest(Record):
     pooling: Pooling | None = None
     scale: tuple[float, float]
     training_data: tuple[TrainingData, ...] = ()
-    details: dict[str, Any] = Field(default_factory=dict)  # whatever the kind needs to come back
+    details: dict[str, Any] = Field(default_factory=dict)  # depends on the kind
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of ``folder``, or None where there is none."""
+    """The manifest of ``folder``, or None if there is none."""
     path = folder / FILE_NAME
     return read_record(path, Manifest) if path.exists() else None
 
 
 def read_decision(folder: Path, manifest: Manifest) -> Decision | None:
-    """The decision that the manifest of ``folder`` holds, or None."""
+    """The decision in the manifest of ``folder``, or None."""
     found = manifest.details.get(DECISION)
     if found is None:
         return None
@@ -78,7 +78,7 @@ def read_decision(folder: Path, manifest: Manifest) -> Decision | None:
 
 
 def read_members(folder: Path, manifest: Manifest) -> list[tuple[Path, MemberEntry]]:
-    """The members that the manifest of ``folder`` lists, each with its folder inside this one."""
+    """The members listed in the manifest of ``folder``, each with its path."""
     path = folder / FILE_NAME
     try:
         entries = TypeAdapter(list[MemberEntry]).validate_python(manifest.details.get("members"))
@@ -97,5 +97,5 @@ def read_members(folder: Path, manifest: Manifest) -> list[tuple[Path, MemberEnt
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write ``tertium.json`` into ``folder``, whole or not at all."""
+    """Write ``tertium.json`` into ``folder`` atomically."""
     write_record(folder / FILE_NAME, manifest)

@@ -1,4 +1,4 @@
-"""JSON files that say what a folder holds and who wrote it, and marks by which files are known."""
+"""Versioned JSON records, and file marks (size and hash)."""
 
 import json
 from collections.abc import Callable
@@ -27,13 +27,13 @@ VERSION = version("tertium")
 
 
 class Frozen(BaseModel):
-    """Values that do not change and have no unknown fields."""
+    """An immutable value without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Record(Frozen):
-    """The content of such a file; a kind of record that changes its fields raises ``format``.
+    """The content of a JSON file; ``format`` is incremented when a kind of record changes fields.
 
     Attributes:
         remedy: what to do about a file that cannot be read, for messages.
@@ -60,14 +60,14 @@ def read_record(path: Path, kind: type[R]) -> R:
 
 
 def parse_record(content: str | bytes, kind: type[R], *, path: Path) -> R:
-    """The record in ``content``, which stands in ``path``; raises as :func:`read_record`."""
+    """The record in ``content``, which was read from ``path``; raises like :func:`read_record`."""
     try:
         fields = json.loads(content)
-    except (ValueError, RecursionError):  # reported below, with its place
+    except (ValueError, RecursionError):  # reported below, with its position
         fields = None
     found = fields.get("format") if isinstance(fields, dict) else None
     newest = kind.model_fields["format"].default
-    if isinstance(found, int) and found > newest:  # may differ in anything, so it is checked first
+    if isinstance(found, int) and found > newest:  # anything may differ, so this is checked first
         raise TertiumError(
             f"{path}: format {found} was written by tertium {fields.get('tertium', 'unknown')}; "
             f"this is {VERSION}, which reads up to format {newest}. Upgrade tertium."
@@ -79,14 +79,14 @@ def parse_record(content: str | bytes, kind: type[R], *, path: Path) -> R:
 
 
 def write_record(path: Path, record: Record, *, durable: bool = False) -> None:
-    """Write ``record``, whole or not at all; with ``durable`` it survives a loss of power."""
+    """Write ``record`` atomically; with ``durable`` it survives a power failure."""
     with atomic_path(path, durable=durable) as temporary:
         content = record.model_dump_json(indent=2, by_alias=True)
         temporary.write_text(content + "\n", encoding="utf-8")
 
 
 def invalid(path: Path, error: ValidationError, *place: str, remedy: str) -> TertiumError:
-    """The error for a file with a wrong value, named by ``place`` and where it is below that."""
+    """The error for a file with an invalid value, located by ``place`` and the path below it."""
     first = error.errors()[0]
     where = ".".join(map(str, (*place, *first["loc"]))) or "the file"
     return TertiumError(f"{path}: {where}: {first['msg']}. {remedy}")
@@ -100,7 +100,7 @@ class FileMark(Frozen):
 
     @classmethod
     def of(cls, path: Path, *, durable: bool = False, **fields: Any) -> Self:
-        """The mark of a finished file; with ``durable``, once it is on the disk."""
+        """The mark of a finished file; with ``durable`` it is flushed to disk first."""
         if durable:
             sync(path)
         return cls(size=path.stat().st_size, sha256=sha256(path), **fields)
@@ -108,15 +108,15 @@ class FileMark(Frozen):
     def fault(
         self, path: Path, *, contents: bool = True, hashed: Callable[[Path], str] | None = None
     ) -> str | None:
-        """How the file at ``path`` differs, as the end of a sentence about it; None if it does not.
+        """How the file at ``path`` differs, as the end of a sentence; None if it does not.
 
         Args:
             path: the file.
             contents: also compare hashes.
-            hashed: gives the hash, perhaps remembered (default: read the file).
+            hashed: returns the hash, perhaps cached (default: read the file).
 
         Raises:
-            FileNotFoundError: it is missing.
+            FileNotFoundError: the file is missing.
         """
         size = path.stat().st_size
         if size != self.size:
@@ -127,18 +127,18 @@ class FileMark(Frozen):
 
 
 class InputMark(FileMark):
-    """An input by its content; the time only saves reading it again."""
+    """The mark of an input file; its time only saves reading it again."""
 
     name: str
     modified: int  # nanoseconds
 
     @classmethod
     def of(cls, path: Path, **fields: Any) -> Self:
-        """Read ``path`` and describe it."""
+        """The mark of ``path``."""
         modified = existing_file(path).stat().st_mtime_ns
         return super().of(path, name=path.name, modified=modified, **fields)
 
     def matches(self, path: Path) -> bool:
-        """Whether ``path`` still is this input; where size and time agree it is."""
+        """Whether ``path`` is still this input; the hash is compared only if the time differs."""
         same_time = existing_file(path).stat().st_mtime_ns == self.modified
         return self.fault(path, contents=not same_time) is None

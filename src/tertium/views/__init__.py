@@ -1,4 +1,4 @@
-"""Views: one batch of sentences to another form of it; ids and mask change together."""
+"""Views: transformations of a batch of sentences; ids and mask change together."""
 
 from tertium.types import ViewName
 from tertium.views.attention_dropout import AttentionDropout

@@ -1,4 +1,4 @@
-"""ADD: leave out the tokens that receive the least attention."""
+"""ADD: drop the tokens that receive the least attention."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -27,7 +27,7 @@ _SCORES = {Aggregation.NAIVE: received_attention, Aggregation.ROLLOUT: attention
 
 
 class AttentionDropout(View):
-    """Attention-driven dropout (ADD): the k least attended tokens go before encoding.
+    """Attention-driven dropout (ADD): the k least attended tokens are dropped before encoding.
 
     Args:
         vocabulary: of the model's tokenizer.
@@ -35,12 +35,12 @@ class AttentionDropout(View):
         rate: ``static`` drops ``k`` tokens of sentences with at least ``t``; ``dynamic`` drops
             one for every ``t`` tokens. Special tokens count as tokens.
         k: tokens to drop, for ``static``.
-        t: tokens a sentence must have, or per dropped token.
+        t: minimum length of a sentence, or tokens per dropped token.
         last_layer_only: score by the last layer only.
         protect_special_tokens: never drop CLS, SEP and the last token of content. The authors'
             code drops them like any other.
-        shorten_mask: attend only to what is left. The authors' code keeps the old mask, so that
-            the new padding is attended to.
+        shorten_mask: attend only to the remaining tokens. The authors' code keeps the old mask,
+            so that the new padding is attended to.
         count_padding_queries: score as the authors' code does, see
             :func:`tertium.functional.received_attention`.
     """
@@ -77,7 +77,7 @@ class AttentionDropout(View):
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None
     ) -> Tokens:
-        """Score every token, and leave out the lowest."""
+        """Drop the tokens with the lowest scores."""
         counts = drop_counts(tokens.mask, rate=self.rate, k=self.k, t=self.t)
         if not counts.any():
             return tokens
@@ -87,7 +87,7 @@ class AttentionDropout(View):
         return left if self.shorten_mask else replace(left, mask=tokens.mask)
 
     def scores(self, tokens: Tokens, attend: Attend) -> Float[Tensor, "n t"]:
-        """The score of each token; padding has infinity."""
+        """The score of each token; infinity for padding."""
         return _SCORES[self.aggregation](
             attend(tokens),
             tokens.mask,
@@ -97,11 +97,11 @@ class AttentionDropout(View):
 
     @property
     def spared(self) -> int:
-        """How many droppable tokens always stay: a protected sentence never becomes empty."""
+        """How many droppable tokens always stay, so that a protected sentence is never empty."""
         return 1 if self.protect_special_tokens else 0
 
     def droppable(self, tokens: Tokens) -> Bool[Tensor, "n t"]:
-        """Which tokens may go."""
+        """Which tokens may be dropped."""
         if self.protect_special_tokens:
             return self.vocabulary.content(tokens)
         return tokens.mask.bool()
@@ -120,9 +120,9 @@ def least_attended(
     *,
     spared: int = 0,
 ) -> Bool[Tensor, "n t"]:
-    """Which tokens go: the ``counts`` lowest scores among those that may.
+    """Which tokens to drop: the ``counts`` lowest scores among the droppable ones.
 
-    So many of a row's droppable tokens as ``spared`` says always stay.
+    At least ``spared`` droppable tokens of a row always stay.
     """
     order = scores.masked_fill(~droppable, torch.inf).argsort(dim=1, stable=True)
     ranks = order.argsort(dim=1)

@@ -1,4 +1,4 @@
-"""What every view is, and how tokens are left out or repeated without a loop."""
+"""The base class of views, and dropping or repeating tokens without a loop."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,21 +14,21 @@ from tertium.types import Tokens
 
 __all__ = ["Attend", "View", "Vocabulary", "resample"]
 
-# From a batch to its attention weights, as the encoder that scores tokens gives them.
+# From a batch to its attention weights in the encoder that scores tokens.
 Attend = Callable[[Tokens], Float[Tensor, "l n h t t"]]
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a view must know of a tokenizer.
+    """What a view needs to know about a tokenizer.
 
     Attributes:
-        size: how many ids there are.
+        size: number of ids.
         padding: id of padding.
-        mask: id that hides a token, or None where the tokenizer has none.
+        mask: id of the mask token, or None if the tokenizer has none.
         boundaries: ids that frame a text (CLS, SEP and the like).
-        characters: how many characters each id stands for.
-        longest: how many tokens the model has positions for, or None where it sets no limit.
+        characters: length of each token in characters, by id.
+        longest: maximum number of tokens that the model reads, or None if it has no limit.
     """
 
     size: int
@@ -40,7 +40,7 @@ class Vocabulary:
 
     @property
     def mask_id(self) -> int:
-        """The id that hides a token."""
+        """The id of the mask token; raises if there is none."""
         if self.mask is None:
             raise TertiumError("This model's tokenizer has no mask token.")
         return self.mask
@@ -52,11 +52,11 @@ class Vocabulary:
 
 
 class View(ABC):
-    """A second form of the same sentences; views stack, each on the result of the one before.
+    """A second form of the same sentences; views can be chained.
 
     Attributes:
-        scores_tokens: it scores tokens by an encoder's attention, which a recipe chooses.
-        counts_padding: it looks at rows of padding, so that attention is computed in one pass.
+        scores_tokens: it scores tokens by the attention of an encoder that the recipe chooses.
+        counts_padding: it uses rows of padding, so that attention must be computed in one pass.
     """
 
     scores_tokens: ClassVar[bool] = False
@@ -73,17 +73,17 @@ class View(ABC):
 
         Args:
             tokens: ids and mask.
-            attend: gives the attention weights of a batch, for a view that needs them.
-            generator: of all randomness (default: torch's own).
+            attend: returns the attention weights of a batch, for a view that needs them.
+            generator: random generator (default: torch's own).
         """
 
 
 def resample(tokens: Tokens, counts: Int[Tensor, "n t"], *, padding: int) -> Tokens:
-    """Every token as often as ``counts`` says, in order, gaps closed, padded on the right.
+    """Repeat or drop tokens according to ``counts``, in order, and pad on the right.
 
     Args:
-        tokens: ids and mask; the count of padding is taken as 0.
-        counts: 0 leaves a token out, 1 keeps it, 2 repeats it.
+        tokens: ids and mask; padding always counts 0.
+        counts: 0 drops a token, 1 keeps it, 2 repeats it.
         padding: id of padding.
     """
     ends = (counts * tokens.mask).cumsum(dim=1)

@@ -1,4 +1,4 @@
-"""Random changes of tokens: views by dropout, deletion, repetition or a masked span, and masking.
+"""Random changes to tokens: dropout, deletion, repetition and span-masking views, and masking.
 
 :func:`mask_tokens` is not a view: it hides tokens for the masked-language-model term.
 """
@@ -19,17 +19,17 @@ NOT_MASKED = -100  # label of positions that were not hidden
 
 
 class DropoutTwin(View):
-    """The same tokens again: the encoder's own dropout makes the difference (SimCSE)."""
+    """The same tokens again: the views differ by the encoder's dropout (SimCSE)."""
 
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None
     ) -> Tokens:
-        """No change."""
+        """The batch unchanged."""
         return tokens
 
 
 class Deletion(View):
-    """Leave out each token of content with probability ``rate``; one always stays."""
+    """Drop each content token with probability ``rate``; one always stays."""
 
     def __init__(self, vocabulary: Vocabulary, *, rate: float = 0.1) -> None:
         super().__init__(vocabulary)
@@ -38,7 +38,7 @@ class Deletion(View):
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None
     ) -> Tokens:
-        """Fewer tokens, in order."""
+        """The batch with fewer tokens, in order."""
         content = self.vocabulary.content(tokens)
         chance = _uniform(tokens.ids, generator).masked_fill(~content, 1.0)
         dropped = content & (chance < self.rate)
@@ -50,8 +50,8 @@ class Deletion(View):
 class Repetition(View):
     """Repeat some tokens: ESimCSE (Wu et al., 2022), "word repetition", on word pieces.
 
-    Up to ``max(2, rate · n)`` of a sentence's n tokens of content are doubled; how many is drawn
-    uniformly, zero included. No sentence becomes longer than the model can read.
+    Up to ``max(2, rate · n)`` of a sentence's n content tokens are doubled; the number is drawn
+    uniformly, including zero. No sentence becomes longer than the model can read.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, rate: float = 0.32) -> None:
@@ -61,7 +61,7 @@ class Repetition(View):
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None
     ) -> Tokens:
-        """More tokens, in order."""
+        """The batch with more tokens, in order."""
         content = self.vocabulary.content(tokens)
         most = (self.rate * content.sum(dim=1)).long().clamp(min=2)
         drawn = (_uniform(tokens.ids[:, :1], generator).squeeze(1) * (most + 1)).long()
@@ -75,10 +75,10 @@ class Repetition(View):
 
 
 class SpanMask(View):
-    """Hide a span of text behind one mask token: Mirror-BERT (Liu et al., 2021), section 2.
+    """Replace a span of text by one mask token: Mirror-BERT (Liu et al., 2021), section 2.
 
-    The span of ``characters`` starts at a random character; every token it touches is hidden.
-    The authors cut the string itself, so that the rest of a word survives as other word pieces.
+    The span of ``characters`` starts at a random character; every token it touches is hidden. The
+    authors cut the string itself, so that the rest of a word survives as other word pieces.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, characters: int = 5) -> None:
@@ -91,7 +91,7 @@ class SpanMask(View):
     def __call__(
         self, tokens: Tokens, *, attend: Attend, generator: torch.Generator | None = None
     ) -> Tokens:
-        """One mask token where the span was."""
+        """The batch with one mask token in place of the span."""
         content = self.vocabulary.content(tokens)
         widths = self.vocabulary.characters.to(tokens.ids.device)[tokens.ids] * content
         ends = widths.cumsum(dim=1)
@@ -112,10 +112,10 @@ def mask_tokens(
     probability: float = 0.15,
     generator: torch.Generator | None = None,
 ) -> tuple[Tokens, Int[Tensor, "n t"]]:
-    """Hide tokens of content as BERT does (Devlin et al., 2019, section 3.1).
+    """Mask content tokens as BERT does (Devlin et al., 2019, section 3.1).
 
-    Of the chosen tokens 80 % become the mask token, 10 % a random one, 10 % stay as they are.
-    Returns the changed tokens and, as labels, the ids that were hidden.
+    Of the chosen tokens 80 % become the mask token, 10 % a random one, and 10 % stay as they are.
+    Returns the changed tokens and, as labels, the original ids of the chosen ones.
     """
     ids = tokens.ids
     draw = torch.rand((3, *ids.shape), generator=generator, device=ids.device)
