@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import tertium
+from tertium.lazy import lazy_names
 
 ROOT = Path(__file__).resolve().parents[1]
 SRC = Path(tertium.__file__).resolve().parent
@@ -33,14 +34,10 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
-def lazy_names(name: str) -> dict[str, str]:
+def fetched(name: str) -> dict[str, str]:
     """The modules of the names that a package fetches on first use."""
-    for node in ast.walk(trees()[name]):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy":
-            table: dict[str, list[str]] = eval(ast.unparse(node.args[1]))
-            homes = {h: h if h.startswith("tertium.") else f"{name}.{h}" for h in table}
-            return {key: homes[home] for home, keys in table.items() for key in keys}
-    return {}
+    source = ast.unparse(trees()[name])
+    return lazy_names(source) if "= lazy(__name__)" in source else {}
 
 
 def statements(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -59,7 +56,7 @@ def resolve(package: str, name: str) -> str:
     """The module behind ``from package import name``."""
     if f"{package}.{name}" in trees():
         return f"{package}.{name}"
-    home = lazy_names(package).get(name)
+    home = fetched(package).get(name)
     return package if home is None else resolve(home, name)
 
 

@@ -49,23 +49,7 @@ __all__ = [
     "train",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "engines.loading": ["load"],
-        "corpus": ["Index"],
-        "explain": ["Explanation", "explain_score"],
-        "models": ["Embedder", "Encoder", "Ensemble", "Model", "PairScorer", "TripleScorer"],
-        "models.loading": ["combine", "convert"],
-        "errors": ["TertiumError", "TertiumWarning"],
-        "types": ["Hit"],
-        "evaluation": ["Report"],
-        "recipes": ["evaluate"],
-        "recipes.fit": ["fit"],
-        "recipes.schema": ["Recipe"],
-        "recipes.train": ["train"],
-    },
-)
+__getattr__ = lazy(__name__)
 
 register_architectures()
 

@@ -81,38 +81,4 @@ __all__ = [
     "variant_figure",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "attention": [
-            "AttentionMaps",
-            "PairInformation",
-            "Sinks",
-            "attention_histograms",
-            "attention_map_figure",
-            "attention_sinks",
-            "information_scatter",
-            "pair_information",
-            "sentence_attention",
-            "sink_figure",
-        ],
-        "augmentation": ["Augmented", "Step", "augment", "drop_by_attention", "dropped_figure"],
-        "curves": ["low_shot_curves", "low_shot_gains", "training_curves", "variant_figure"],
-        "grades": [
-            "Calibration",
-            "calibration",
-            "calibration_figure",
-            "gold_scatter",
-            "interval_figure",
-        ],
-        "inspection": [
-            "Inspection",
-            "Place",
-            "alignment_uniformity_plane",
-            "energy_against_scores",
-            "energy_curves",
-            "inspect_encoders",
-            "layer_energies",
-        ],
-    },
-)
+__getattr__ = lazy(__name__)

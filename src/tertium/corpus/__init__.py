@@ -48,17 +48,4 @@ __all__ = [
     "read_candidates",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "candidates": ["Candidates", "find_candidates", "read_candidates"],
-        "clusters": ["Cluster", "Clustering", "Outlier", "cluster", "name_clusters", "outliers"],
-        "duplicates": ["Deduped", "Dropped", "Reason", "dedupe"],
-        "hnsw": ["Method"],
-        "index": ["Hit", "Index"],
-        "mining": ["Mined", "MinedPair", "mine"],
-        "store": ["Dtype", "Entry"],
-        "where": ["WhereError"],
-        "write": ["Updated"],
-    },
-)
+__getattr__ = lazy(__name__)

@@ -73,36 +73,4 @@ __all__ = [
     "sample_sentences",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "benchmarks": ["DATASETS", "Dataset", "Loaded", "find_folder", "load"],
-        "check": ["Check", "check_file"],
-        "columns": ["Columns"],
-        "overlap": ["pair_key", "pair_keys", "parse_spec"],
-        "readers": ["KINDS", "iter_rows", "iter_texts", "read_rows"],
-        "rows": [
-            "ConditionalPair",
-            "GradedPair",
-            "LabelledPair",
-            "LabelledText",
-            "NliPair",
-            "Pair",
-            "PositivePair",
-            "Row",
-            "Sentence",
-            "SentencePair",
-            "Triplet",
-        ],
-        "samples": ["sample_pairs", "sample_sentences"],
-        "shapes": [
-            "AmbiguousFileError",
-            "Example",
-            "Recognised",
-            "Shape",
-            "read_examples",
-            "recognise",
-        ],
-        "tables": ["DataError", "Problem"],
-    },
-)
+__getattr__ = lazy(__name__)

@@ -21,13 +21,4 @@ __all__ = [
     "spearman",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "metrics": ["pearson", "spearman"],
-        "report": ["Report"],
-        "runner": ["run"],
-        "tasks": ["TASKS"],
-        "tasks.csts": ["condition_sensitivity", "condition_type"],
-    },
-)
+__getattr__ = lazy(__name__)

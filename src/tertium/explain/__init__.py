@@ -23,13 +23,4 @@ __all__ = [
     "focus",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "explanation": ["Explanation", "Method", "explain_score"],
-        "attention": ["Focus", "attending_part", "focus"],
-        "gradients": ["Gradients"],
-        "occlusion": ["SmallestChange"],
-        "words": ["Word"],
-    },
-)
+__getattr__ = lazy(__name__)

@@ -28,13 +28,4 @@ __all__ = [
     "TriHead",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "bi": ["BiHead", "TriHead"],
-        "cross": ["ConditionalHead", "CrossHead", "RandAugHead", "SeaverHead"],
-        "layout": ["HeadLayout", "ModelShape"],
-        "pair": ["CosineHead", "PairHead", "Projection", "SiameseHead"],
-        "registry": ["CONDITIONAL_HEADS", "HEADS"],
-    },
-)
+__getattr__ = lazy(__name__)

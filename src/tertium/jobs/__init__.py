@@ -29,14 +29,4 @@ __all__ = [
     "score_file",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "tertium.data.shards": [
-            *("ScoreBlock", "VectorBlock", "iter_scores", "iter_vectors", "read_vectors")
-        ],
-        "request": ["Execution", "Finished"],
-        "run": ["encode_file", "score_file"],
-        "source": ["OnError"],
-    },
-)
+__getattr__ = lazy(__name__)

@@ -35,18 +35,4 @@ __all__ = [
     "resolve",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "base": ["Embedder", "Model", "TripleScorer"],
-        "careful": ["CarefulScorer", "Caution"],
-        "conditional": ["ConditionalScorer"],
-        "cross": ["CrossScorer"],
-        "encoder": ["Encoder"],
-        "loading": ["KINDS", "load"],
-        "mixture": ["ConditionalAverage", "Ensemble"],
-        "names": ["NAMES", "resolve"],
-        "pair": ["PairScorer"],
-        "static": ["StaticEncoder"],
-    },
-)
+__getattr__ = lazy(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from tertium.data.labels import OrderedLabels, read_labels
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.heads.layout import LAYOUTS, HeadLayout, ModelShape, layout_of
-from tertium.lazy import lazy
 from tertium.models.adapters import (
     HEAD,
     HeadHolder,
@@ -50,9 +50,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ConditionalScorer", "model_shape", "write_cross_encoder"]
 
-__getattr__ = lazy(  # modules.json of earlier versions names it here
-    __name__, {"tertium.models.cross_encoder": ["TripleModule"]}
-)
+
+def __getattr__(name: str) -> Any:
+    if name == "TripleModule":  # modules.json of earlier versions names it here
+        return import_module("tertium.models.cross_encoder").TripleModule
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 _ENCODER = "encoder"
 _TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a processor's caches
