@@ -50,7 +50,7 @@ def test_models_are_repeated_flags_of_the_right_kind(asked: list[Settings]) -> N
     assert ran.exit_code == 0, ran.output
     assert [served.name for served in asked[0].served] == ["sts", "default", "conditional"]
     for flags, said in (
-        (["--model", "conditional", "--conditional-model", "none"], "gives no vectors"),
+        (["--model", "conditional", "--conditional-model", "none"], "has no embeddings"),
         (["--conditional-model", "default"], "does not take conditions"),
         (["--model", "nowhere/at-all"], "nowhere/at-all"),
     ):

@@ -150,12 +150,16 @@ def test_a_file_that_cannot_be_read_leaves_the_keys(
     assert keys.accepts(OLD)
     file.unlink()
     assert keys.accepts(OLD)
-    assert "keys stay as they were" in caplog.text and OLD not in caplog.text
+    assert "keeping the previous keys" in caplog.text and OLD not in caplog.text
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("", "holds no key"), ("# none\n", "holds no key"), ("short\n", "line 1 is not a key")],
+    [
+        ("", "contains no keys"),
+        ("# none\n", "contains no keys"),
+        ("short\n", "line 1 is not a key"),
+    ],
 )
 def test_a_file_without_keys_stops_the_start(content: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "keys"

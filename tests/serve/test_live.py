@@ -90,7 +90,7 @@ def test_our_client_asks_in_parts(site: Live) -> None:
             lambda: client.similarity([("a", "b")], model="gpt"),
             lambda: client.explain("a", "b", model="gpt"),
         ):
-            with pytest.raises(ServerError, match="answered by 'hash', not by 'gpt'"):
+            with pytest.raises(ServerError, match="served by 'hash', not by 'gpt'"):
                 ask()
         with pytest.raises(ServerError, match="k may be") as told:
             client.search(["a"], k=1000)

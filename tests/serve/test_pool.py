@@ -247,7 +247,7 @@ async def test_without_a_worker_there_is_503() -> None:
 
 @awaited
 async def test_what_cannot_be_served_stops_the_start() -> None:
-    with pytest.raises(TertiumError, match="gives no vectors: name it with --conditional-model"):
+    with pytest.raises(TertiumError, match="has no embeddings: give it with --conditional-model"):
         async with running(model="respects"):
             pass
     with pytest.raises(TertiumError, match="holds no index"):

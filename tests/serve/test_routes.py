@@ -289,8 +289,8 @@ def test_a_damaged_index_costs_the_search_and_nothing_else(
     test()
     said = [record.getMessage() for record in caplog.records if "index" in record.getMessage()]
     assert [line.split(":")[0] for line in said] == [
-        "search is off until the index is whole again",
-        "the index is searched again",
+        "search is disabled until the index is repaired",
+        "the index can be searched again",
     ]
 
 

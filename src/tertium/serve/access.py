@@ -1,4 +1,4 @@
-"""What every request passes: who calls, by which name, with which key."""
+"""The first middleware of every request: host name, API key, security headers, metrics."""
 
 import hashlib
 import hmac
@@ -28,20 +28,20 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
 ]
 _NO_STORE = (b"cache-control", b"no-store")
-_LOOK_EVERY = 1.0  # seconds between two looks at the file
+_LOOK_EVERY = 1.0  # seconds between two checks of the file
 _HASHED = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _SHORTEST = 16
 
 
 class KeyFile:
-    """One key a line, as it is or as ``sha256:`` and its hash; ``#`` begins a comment.
+    """API keys, one per line, in plain text or as ``sha256:`` and their hash; ``#`` is a comment.
 
-    A file that can no longer be read, or that has a line that is no key, leaves the keys as they
-    were; one without keys lets nobody in.
+    The file is reloaded when it changes. If it can no longer be read, or has an invalid line, the
+    previous keys stay valid; an empty file locks everybody out.
 
     Args:
-        path: of the file.
-        look_every: seconds between two looks at it.
+        path: the file.
+        look_every: seconds between two checks for changes.
     """
 
     def __init__(self, path: Path, *, look_every: float = _LOOK_EVERY) -> None:
@@ -51,10 +51,10 @@ class KeyFile:
         self._hashes = _read(path)
         self._looked = time.monotonic()
         if not self._hashes:
-            raise TertiumError(f"{path} holds no key: write one per line.")
+            raise TertiumError(f"{path} contains no keys: write one per line.")
 
     def accepts(self, key: str) -> bool:
-        """Whether the file holds the key; every line is compared, whichever fits."""
+        """Whether the file contains the key; all lines are compared, in constant time."""
         self._look()
         presented = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
         found = False
@@ -73,7 +73,7 @@ class KeyFile:
                 return
             self._hashes = _read(self._path)
         except TertiumError as error:
-            _LOG.error("keys stay as they were: %s", error)
+            _LOG.error("keeping the previous keys: %s", error)
             return
         self._seen = signature
         _LOG.info("%d keys read from %s", len(self._hashes), self._path)
@@ -83,7 +83,7 @@ def _signature(path: Path) -> tuple[int, int, int]:
     try:
         found = path.stat()
     except OSError as error:
-        raise TertiumError(f"The file of keys {path} cannot be read: {error.strerror}.") from None
+        raise TertiumError(f"The key file {path} cannot be read: {error.strerror}.") from None
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
@@ -91,7 +91,7 @@ def _read(path: Path) -> tuple[bytes, ...]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise TertiumError(f"The file of keys {path} cannot be read: {error}.") from None
+        raise TertiumError(f"The key file {path} cannot be read: {error}.") from None
     hashes = []
     for number, line in enumerate(lines, 1):
         key = line.partition("#")[0].strip()
@@ -100,8 +100,8 @@ def _read(path: Path) -> tuple[bytes, ...]:
         hashed = _HASHED.fullmatch(key)
         if hashed is None and (len(key) < _SHORTEST or len(key.split()) > 1):
             raise TertiumError(
-                f"{path}, line {number} is not a key: it needs {_SHORTEST} characters or more, "
-                "without blanks."
+                f"{path}, line {number} is not a key: it needs at least {_SHORTEST} characters "
+                "and no spaces."
             )
         digest = hashlib.sha256(key.encode()).digest()
         hashes.append(bytes.fromhex(hashed[1]) if hashed else digest)
@@ -109,16 +109,16 @@ def _read(path: Path) -> tuple[bytes, ...]:
 
 
 class AccessMiddleware:
-    """Checks the name and the key of every request, except the preflight requests of browsers.
+    """Checks the host name and the key of every request, except browsers' preflight requests.
 
     Args:
-        app: what it passes requests to.
-        keys: who may call ``/v1`` and ``/metrics``; None lets everybody.
-        hosts: names that the server answers to; none for any.
+        app: the next application.
+        keys: keys for ``/v1`` and ``/metrics``; None for no authentication.
+        hosts: accepted host names; empty for any.
         metrics: counts every request.
-        routes: paths by their names in metrics; all others count as "other", so that nobody can
-            make up names.
-        access_log: write a line for each.
+        routes: paths that have their own metrics; all others count as "other", so that clients
+            cannot create labels.
+        access_log: log a line for each request.
     """
 
     def __init__(
@@ -139,12 +139,12 @@ class AccessMiddleware:
         self._access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Forward a request, or refuse it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         start = time.monotonic()
         scope.setdefault("state", {}).update(arrived=start, client=_address(scope))
-        status = 0  # nothing is answered yet
+        status = 0  # no answer yet
         path = scope["path"]
 
         async def sending(message: Message) -> None:
@@ -160,7 +160,7 @@ class AccessMiddleware:
             refusal = self._refusal(scope, path)
             app = self._app if refusal is None else error_response(refusal)
             await app(scope, receive, sending)
-        except Exception as error:  # the log gets no text
+        except Exception as error:  # its message may quote a text, which must not be logged
             _LOG.error("%s", where(error))
             if not status:
                 failed = APIError(500, "failed", "The server failed to answer.")
@@ -184,7 +184,7 @@ class AccessMiddleware:
             return APIError(
                 421,
                 "wrong_host",
-                "The server does not answer to this name. Whoever runs it can add the name with "
+                "The server does not accept this host name. Its operator can add it with "
                 "--allowed-host.",
             )
         if self._keys is None or not path.startswith(("/v1/", "/metrics")):
@@ -203,13 +203,13 @@ class AccessMiddleware:
 
 
 def _address(scope: Scope) -> str:
-    """Who is calling, where there are no keys."""
+    """The client's address, which identifies it if there are no keys."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def _host(headers: dict[bytes, Any]) -> str:
-    """The name in the header, without its port.
+    """The host name in the header, without its port.
 
     >>> _host({b"host": b"localhost:8080"}), _host({b"host": b"[::1]:80"})
     ('localhost', '::1')

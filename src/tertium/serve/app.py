@@ -1,4 +1,4 @@
-"""The application, and the server on its port until the last accepted answer."""
+"""The application, and the server that runs it and shuts down gracefully."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 def build_service(settings: Settings, *, launch: Launch = spawn, loader: str = LOADER) -> Service:
-    """Workers and counters, not yet started."""
+    """Worker pool and metrics, not yet started."""
     metrics = Metrics()
     pool = Pool(
         Spec(settings, loader),
@@ -56,13 +56,13 @@ def build_service(settings: Settings, *, launch: Launch = spawn, loader: str = L
 
 
 def build_app(service: Service) -> FastAPI:
-    """The application of a service, whose workers somebody else starts and stops."""
+    """The application; the caller starts and stops the service's workers."""
     settings, metrics = service.settings, service.metrics
     keys = None if settings.keys is None else KeyFile(settings.keys)
     app = FastAPI(
         title="tertium",
         version=tertium.__version__,
-        summary="How alike are these texts, and in which respect?",
+        summary="How similar are two texts, and in what way?",
         docs_url=None,
         redoc_url=None,
     )
@@ -89,11 +89,11 @@ def _add_health(app: FastAPI, service: Service) -> None:
     health: dict[str, Any] = {"model": schemas.Health}
 
     async def healthz() -> Response:
-        """Whether the server runs at all."""
+        """Whether the server is running."""
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     async def readyz() -> Response:
-        """Whether it can answer now, and search if there is an index."""
+        """Whether it can answer requests now, and search if there is an index."""
         able = service.pool.ready and not service.stopping
         word = "ok" if able else "stopping" if service.stopping else "loading"
         status: dict[str, Any] = {"status": word}
@@ -109,32 +109,32 @@ def _add_health(app: FastAPI, service: Service) -> None:
         )
 
     async def metrics() -> Response:
-        """Counters, in the format of Prometheus."""
+        """Metrics in Prometheus format."""
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return Response(service.metrics.text(), headers={"content-type": kind})
 
     error: dict[str, Any] = {"model": schemas.ErrorAnswer}
-    wrong: dict[int | str, Any] = {421: {**error, "description": "Another name is wanted."}}
+    wrong: dict[int | str, Any] = {421: {**error, "description": "The host name is not accepted."}}
     refusals = {**wrong, 401: {**error, "description": "An API key is missing or wrong."}}
     app.add_api_route("/healthz", healthz, responses={200: health, **wrong})
     app.add_api_route("/readyz", readyz, responses={200: health, 503: health, **wrong})
     for path, check in (("/healthz", healthz), ("/readyz", readyz)):
         app.add_api_route(path, check, methods=["HEAD"], include_in_schema=False)
-    text: dict[str, Any] = {"description": "Counters", "content": {"text/plain": {}}}
+    text: dict[str, Any] = {"description": "Metrics", "content": {"text/plain": {}}}
     app.add_api_route("/metrics", metrics, responses={200: text, **refusals})
 
 
 async def api_error(request: Request, error: Exception) -> Response:
-    """An error of ours as its answer."""
+    """The response for an :class:`APIError`."""
     assert isinstance(error, APIError)
     return error_response(error)
 
 
 async def http_error(request: Request, error: Exception) -> Response:
-    """What the framework refuses, in the one shape of errors."""
+    """The response for an error of the framework, in the common shape."""
     assert isinstance(error, HTTPException)
     code = _CODES.get(error.status_code, "invalid_request")
-    message = f"{error.detail}: /docs lists what there is."
+    message = f"{error.detail}: see /docs for all endpoints."
     return error_response(
         APIError(error.status_code, code, message, headers=dict(error.headers or {}))
     )
@@ -143,12 +143,12 @@ async def http_error(request: Request, error: Exception) -> Response:
 def serve(
     settings: Settings, *, ready: Callable[[str, Service], None], loader: str = LOADER
 ) -> None:
-    """Serve until told to stop.
+    """Serve until a signal stops it.
 
     Args:
-        settings: how.
-        ready: called with the address and what is served, once requests are answered.
-        loader: ``module:function`` that gives a model by its name.
+        settings: all settings.
+        ready: called with the address and the service once it answers requests.
+        loader: ``module:function`` that loads a model by name.
     """
     _set_up_logs()
     listening = listen(settings)
@@ -162,7 +162,7 @@ def serve(
 
 
 def configured(service: Service) -> uvicorn.Config:
-    """How HTTP is spoken."""
+    """The configuration of uvicorn."""
     settings = service.settings
     protocol: Any = connections(settings, service.metrics)
     return uvicorn.Config(
@@ -171,7 +171,7 @@ def configured(service: Service) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        lifespan="off",  # started here, so that what goes wrong is reported in one sentence
+        lifespan="off",  # workers are started here, so that errors are reported in one sentence
         timeout_graceful_shutdown=round(settings.shutdown_grace) or 1,
         proxy_headers=False,
         ws="none",
@@ -195,7 +195,7 @@ async def _live(
                 starting.cancel()
                 return
             await starting
-            listening.listen(server.config.backlog)  # whoever learns that it is ready may connect
+            listening.listen(server.config.backlog)  # clients may connect once it says it is ready
             ready(address(listening), service)
             await server.serve(sockets=[listening])
         finally:
@@ -203,7 +203,7 @@ async def _live(
 
 
 class _Server(uvicorn.Server):
-    """Ends quietly on a signal, having answered what it accepted; at once on the second."""
+    """Finishes accepted requests on the first signal, and exits at once on the second."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -212,12 +212,12 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """They are handled already."""
+        """Does nothing: :meth:`handling_signals` does."""
         yield
 
     @contextlib.contextmanager
     def handling_signals(self) -> Iterator[None]:
-        """From now on a signal asks the server to stop."""
+        """Install the handlers that stop the server."""
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
         try:
@@ -236,7 +236,7 @@ class _Server(uvicorn.Server):
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A socket that is bound and does not yet listen."""
+    """A bound socket that does not listen yet."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -246,20 +246,20 @@ def listen(settings: Settings) -> socket.socket:
         listening.close()
         raise TertiumError(
             f"Cannot listen on {settings.host}, port {settings.port}: {error.strerror}. Choose "
-            "another one with --port, or 0 for any that is free."
+            "another port with --port, or 0 for any free one."
         ) from None
     listening.set_inheritable(False)
     return listening
 
 
 def address(listening: socket.socket) -> str:
-    """Where a socket listens."""
+    """The URL of a bound socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _set_up_logs() -> None:
-    """Log lines with time and level to standard error; of the HTTP library only warnings."""
+    """Log to standard error with time and level; only warnings from the HTTP library."""
     handler: Any = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     levels = {"tertium.serve": logging.INFO}

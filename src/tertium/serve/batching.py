@@ -1,4 +1,4 @@
-"""What waits for a model, whose turn it is, and which of it runs together next."""
+"""Fair queueing of requests, and dynamic batches of what waits for a model."""
 
 import heapq
 import itertools
@@ -23,13 +23,11 @@ __all__ = [
     "Turn",
 ]
 
-_READ_TOGETHER = 32_768  # characters that are tokenized before the next batch: some 20 ms
-_PER_TOKEN = 4  # characters of a token, roughly
-_BATCH_SECONDS = (
-    0.25  # the longest that others wait for a batch, as far as the model's speed is known
-)
-_AT_FIRST = 1024  # tokens that run together before the speed is known
-_LEAST_TOGETHER = 256  # tokens that are worth a batch, however slow the model is
+_READ_TOGETHER = 32_768  # characters tokenized before the next batch: about 20 ms
+_PER_TOKEN = 4  # characters per token, roughly
+_BATCH_SECONDS = 0.25  # target duration of a batch, once the model's speed is known
+_AT_FIRST = 1024  # tokens per batch before the speed is known
+_LEAST_TOGETHER = 256  # minimum tokens per batch, however slow the model is
 
 Matrix = NDArray[np.float32]
 T = TypeVar("T")
@@ -41,11 +39,11 @@ class Turn(Generic[T]):
     """A place in the queue.
 
     Attributes:
-        item: what waits.
-        client: whose it is.
-        cost: what all of it is expected to take.
-        start: the client's virtual time when it came.
-        number: of its arrival.
+        item: the waiting item.
+        client: who sent it.
+        cost: its expected total cost.
+        start: the client's virtual time at its arrival.
+        number: order of arrival.
     """
 
     item: T
@@ -57,7 +55,7 @@ class Turn(Generic[T]):
 
 @dataclass
 class _Flow(Generic[T]):
-    """What one client has waiting."""
+    """The waiting items of one client."""
 
     served: float
     clock: float = 0.0
@@ -68,9 +66,9 @@ class FairQueue(Generic[T]):
     """Weighted fair queueing on two levels: clients, and the requests of each client.
 
     An item's tag is the virtual time at which it would be finished if all shared the worker
-    equally; the smallest goes first. A small item therefore overtakes large ones that came before
-    it, whoever sent them; since virtual time advances with all work done, a large item is overtaken
-    only for as long as its fair share takes.
+    equally; the smallest tag goes first. A small item therefore overtakes large ones that came
+    before it; since virtual time advances with all work done, a large item is overtaken only for as
+    long as its fair share takes.
     """
 
     def __init__(self) -> None:
@@ -82,12 +80,12 @@ class FairQueue(Generic[T]):
         return any(flow.heap for flow in self._flows.values())
 
     def add(self, item: T, *, client: str, cost: float) -> None:
-        """Let an item wait."""
+        """Enqueue an item."""
         flow = self._flows.setdefault(client, _Flow(self._clock))
         self.put_back(Turn(item, client, cost, flow.clock, next(self._numbers)))
 
     def pop(self) -> Turn[T] | None:
-        """Take the item whose turn it is; :meth:`put_back` or :meth:`finish` must follow."""
+        """Dequeue the next item; :meth:`put_back` or :meth:`finish` must follow."""
         flows = [flow for flow in self._flows.values() if flow.heap]
         if not flows:
             return None
@@ -95,12 +93,12 @@ class FairQueue(Generic[T]):
         return heapq.heappop(chosen.heap)[2]
 
     def put_back(self, turn: Turn[T]) -> None:
-        """Let an item keep its place, with work left to do."""
+        """Requeue an item that has work left, in its old place."""
         entry = (turn.start + turn.cost, turn.number, turn)
         heapq.heappush(self._flows[turn.client].heap, entry)
 
     def finish(self, turn: Turn[T], *, used: float) -> None:
-        """Count what an item took; it does not come back."""
+        """Account for the cost of a finished item."""
         flow = self._flows[turn.client]
         self._clock += used / len(self._flows)
         flow.served += used
@@ -110,14 +108,14 @@ class FairQueue(Generic[T]):
 
 
 class TimeShares(Generic[K]):
-    """Equal shares of time for whoever has work; nobody saves up time while idle."""
+    """Equal shares of time for everyone who has work; idle time is not saved up."""
 
     def __init__(self) -> None:
         self._spent: dict[K, float] = {}
         self._clock = 0.0
 
     def next(self, busy: Sequence[K]) -> K | None:
-        """Whoever of these has had least."""
+        """The one of these that has used the least time."""
         if not busy:
             return None
         chosen = min(busy, key=self._start)
@@ -125,7 +123,7 @@ class TimeShares(Generic[K]):
         return chosen
 
     def charge(self, who: K, seconds: float) -> None:
-        """Count what it took, once its turn is over."""
+        """Account for the time of a turn."""
         self._spent[who] = self._start(who) + seconds
 
     def _start(self, who: K) -> float:
@@ -137,10 +135,10 @@ class Tokenized:
     """A text or triple after tokenization.
 
     Attributes:
-        key: the same for what gives the same row.
-        tokens: how many the model reads of it.
-        cut: whether there were more.
-        ids: its tokens, for a model that takes them.
+        key: equal for items with the same result.
+        tokens: how many the model reads.
+        cut: whether it was truncated.
+        ids: its token ids, for a model that takes them.
     """
 
     key: Hashable
@@ -150,18 +148,18 @@ class Tokenized:
 
 
 class Reader(Protocol):
-    """Reads, then runs what was read."""
+    """Tokenizes contents, and runs the model on them."""
 
     def size(self, content: Any) -> int:
-        """Characters of a text or triple that are read; what is beyond them is cut unread."""
+        """Characters of a text or triple that are tokenized; the rest is cut off beforehand."""
         ...
 
     def read(self, contents: Sequence[Any]) -> list[Tokenized]:
-        """An item for each text or triple."""
+        """One item per text or triple."""
         ...
 
     def run(self, items: Sequence[Tokenized]) -> Matrix:
-        """A row for each item."""
+        """One row per item."""
         ...
 
 
@@ -170,13 +168,13 @@ class QueuedRequest:
     """A request inside a worker.
 
     Attributes:
-        head: as the server sent it.
+        head: the server's message.
         contents: texts or triples.
-        items: the same, as far as they are read.
-        tokens: of these items.
-        rows: results, as far as they are there.
-        done: how many items have theirs.
-        dropped: nobody waits for it any more.
+        items: the contents tokenized so far.
+        tokens: tokens of these items.
+        rows: results so far.
+        done: how many items have a result.
+        dropped: nobody is waiting for it any more.
     """
 
     head: dict[str, Any]
@@ -189,12 +187,12 @@ class QueuedRequest:
 
     @property
     def id(self) -> int:
-        """By which the server knows it."""
+        """Its number in the server."""
         return int(self.head["id"])
 
     @property
     def alone(self) -> bool:
-        """Whether it must not share a batch, since a worker died under it."""
+        """Whether it must not share a batch, since a worker died while running it."""
         return bool(self.head.get("alone"))
 
     @property
@@ -204,17 +202,17 @@ class QueuedRequest:
 
     @property
     def read(self) -> bool:
-        """Whether all of it has been read."""
+        """Whether all contents are tokenized."""
         return len(self.items) == len(self.contents)
 
     @property
     def finished(self) -> bool:
-        """Whether every item has its row."""
+        """Whether every item has a result."""
         return self.done == len(self.contents)
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the answer says of its size."""
+        """Number of tokens and of truncated items, for the answer."""
         return {
             "tokens": sum(item.tokens for item in self.items),
             "cut": sum(item.cut for item in self.items),
@@ -222,11 +220,11 @@ class QueuedRequest:
 
     @property
     def used(self) -> int:
-        """Tokens that were run."""
+        """Tokens run so far."""
         return sum(item.tokens for item in self.items[: self.done])
 
     def store(self, part: "Slice", rows: Matrix) -> None:
-        """Keep the rows of some items."""
+        """Store the results of some items."""
         if self.rows is None:
             self.rows = np.empty((len(self.items), *rows.shape[1:]), np.float32)
         self.rows[part.start : part.end] = rows
@@ -235,7 +233,7 @@ class QueuedRequest:
 
 @dataclass(frozen=True)
 class Slice:
-    """Consecutive items of a task."""
+    """Consecutive items of a request."""
 
     task: QueuedRequest
     start: int
@@ -243,17 +241,17 @@ class Slice:
 
     @property
     def items(self) -> list[Tokenized]:
-        """Those items."""
+        """The items."""
         return self.task.items[self.start : self.end]
 
 
 class BatchQueue:
-    """Requests for one model. A large one is read and run in parts, and smaller ones go first.
+    """Requests for one model. Large ones are tokenized and run in parts, and small ones go first.
 
     Args:
-        reader: reads and runs.
-        budget: most tokens that are run together; a longer item runs by itself.
-        most: tokens of one task.
+        reader: tokenizes and runs.
+        budget: maximum tokens per batch; a longer item runs by itself.
+        most: maximum tokens per request.
     """
 
     def __init__(self, reader: Reader, *, budget: int, most: int) -> None:
@@ -265,38 +263,38 @@ class BatchQueue:
 
     @property
     def busy(self) -> bool:
-        """Whether anything waits."""
+        """Whether anything is waiting."""
         return bool(self._waiting)
 
     @property
     def budget(self) -> int:
-        """Tokens that are run together next: fewer for a model that takes long."""
+        """Tokens of the next batch: fewer for a slow model."""
         if self._pace is None:
             return min(self._budget, _AT_FIRST)
         return min(self._budget, max(round(self._pace * _BATCH_SECONDS), _LEAST_TOGETHER))
 
     def ran(self, tokens: int, *, seconds: float) -> None:
-        """Learn from a batch how fast the model is; small ones say nothing about it."""
+        """Update the model's speed from a batch, unless it was too small to tell."""
         if tokens >= min(self._budget, _LEAST_TOGETHER):
             now = tokens / max(seconds, 1e-6)
             self._pace = now if self._pace is None else (self._pace + now) / 2
 
     def admit(self, task: QueuedRequest) -> None:
-        """Let a task wait for its turn; what it costs is estimated from its characters."""
+        """Enqueue a request; its cost is estimated from its characters."""
         cost = sum(_estimate(self._reader.size(content)) for content in task.contents)
         self._waiting.add(task, client=task.client, cost=min(cost, self._most))
 
     def check(self, contents: Sequence[Any], *, times: int) -> int:
-        """Tokens of what is run so many times; refuses more than one task may have."""
+        """Tokens of contents that run ``times`` times; raises if a request may not have so many."""
         tokens = times * sum(item.tokens for item in self._reader.read(contents))
         self._check(tokens)
         return tokens
 
     def gather(self, refuse: Callable[[QueuedRequest, Exception], None]) -> list[Slice]:
-        """What runs next: as many items as fit, in turn; none while a large task is being read.
+        """The next batch: as many items as fit, in turn; empty while a large request is tokenized.
 
         Args:
-            refuse: called with a task that cannot be read, or has too many tokens.
+            refuse: called with a request that cannot be tokenized, or has too many tokens.
         """
         found: list[Slice] = []
         left, characters = self.budget, _READ_TOGETHER
@@ -327,7 +325,7 @@ class BatchQueue:
         return found
 
     def _read(self, task: QueuedRequest, most: int) -> int:
-        """Read on in a task, as far as ``most`` characters go and at least one text; how many."""
+        """Tokenize up to ``most`` more characters, but at least one text; returns how many."""
         start, size = len(task.items), 0
         contents = itertools.islice(task.contents, start, None)
         sizes = itertools.accumulate(self._reader.size(content) for content in contents)
@@ -344,7 +342,7 @@ class BatchQueue:
         return size
 
     def run(self, parts: Sequence[Slice]) -> None:
-        """Give every item of the parts its row; the same text is run once."""
+        """Compute the results of all items; equal texts run once."""
         places: dict[Any, int] = {}
         chosen: list[Tokenized] = []
         at: list[int] = []
@@ -355,7 +353,7 @@ class BatchQueue:
             at.append(place)
         rows = self._reader.run(chosen)
         if not np.isfinite(rows).all():
-            raise APIError(500, "not_finite", "The model gives a number that is not finite.")
+            raise APIError(500, "not_finite", "The model returned a number that is not finite.")
         rows, start = rows[at], 0
         for part in parts:
             part.task.store(part, rows[start : start + part.end - part.start])
@@ -363,17 +361,17 @@ class BatchQueue:
 
     def _check(self, tokens: int) -> None:
         if tokens > self._most:
-            message = f"{tokens:,} tokens or more exceed the {self._most:,} of one request."
-            raise APIError(413, "too_many_tokens", f"{message} Send fewer texts, or shorter ones.")
+            message = f"The request has {tokens:,} or more tokens; the limit is {self._most:,}."
+            raise APIError(413, "too_many_tokens", f"{message} Send fewer or shorter texts.")
 
 
 def _estimate(characters: int) -> float:
-    """Tokens of a text that is not read yet."""
+    """Estimated tokens of a text."""
     return characters / _PER_TOKEN + 2
 
 
 def _fit(items: Sequence[Tokenized], start: int, budget: int, *, at_least: int) -> int:
-    """Where items from ``start`` on exceed the budget."""
+    """The end of the items from ``start`` that fit into the budget."""
     end, used = start, 0
     for item in items[start:]:
         used += item.tokens

@@ -1,4 +1,4 @@
-"""Errors in one shape, that of OpenAI: ``{"error": {"message", "type", "code", "param"}}``."""
+"""Errors in the shape of OpenAI's: ``{"error": {"message", "type", "code", "param"}}``."""
 
 import traceback
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ class APIError(Exception):
     """An error that is sent to the client.
 
     Args:
-        status: of the response.
-        code: a word for programs.
+        status: HTTP status.
+        code: a machine-readable word.
         message: a sentence for people, with the remedy.
-        param: which field of the request is meant, if it is one.
-        headers: further ones.
+        param: the field of the request that is wrong, if any.
+        headers: additional headers.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ def error_response(error: APIError) -> Response:
 
 
 def where(error: BaseException) -> str:
-    """The kind of an error and where it came from, without its message, which may quote a text."""
+    """The type of an error and where it was raised, without its message, which may quote a text."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     places = ", ".join(f"{frame.name} in line {frame.lineno}" for frame in frames)
     return f"{type(error).__name__} at {places}"

@@ -1,4 +1,4 @@
-"""Explanations of the library, as the server gives them: in parts, and with a shorter search."""
+"""Explanations in the server: computed in parts, with a smaller search."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,33 +14,33 @@ from tertium.serve.settings import short_name
 
 __all__ = ["Explaining", "Explanations", "explain", "explains", "scorings"]
 
-_PART = 2048  # characters that are scored before others have their turn
-_MOST = 2  # words that the smallest change may take, and
-_CANDIDATES = 8  # words among which both are looked for: all pairs of them are scored
+_PART = 2048  # characters scored before other requests get a turn
+_MOST = 2  # maximum words of the smallest change
+_CANDIDATES = 8  # words it is chosen from: all pairs of them are scored
 
 Item = tuple[str, ...]
-Make = Callable[[Callable[[], None]], Any]  # given what it calls between two parts of its work
+Make = Callable[[Callable[[], None]], Any]  # takes a function to call between parts of the work
 
 
 def explains(model: Any) -> bool:
-    """Whether the model can say which words made a score."""
+    """Whether the model can explain its scores."""
     return callable(getattr(model, "explain", None))
 
 
 def scorings(words: int) -> int:
-    """How often an explanation of texts with so many words scores them, at most."""
+    """Maximum number of scorings for an explanation of texts with this many words."""
     return 2 + words + _CANDIDATES * (_CANDIDATES - 1) // 2
 
 
 class _Abandoned(BaseException):
-    """Nobody waits for what is being made."""
+    """Nobody is waiting for the explanation any more."""
 
 
 class Explaining:
-    """An explanation on its way, which runs in a thread of its own and only when resumed.
+    """An explanation in progress, which runs in its own thread and only when resumed.
 
     Args:
-        make: makes the answer.
+        make: computes the answer.
     """
 
     def __init__(self, make: Make) -> None:
@@ -54,7 +54,7 @@ class Explaining:
         self.finished = False
 
     def resume(self) -> None:
-        """Work on until the next pause, or the end."""
+        """Continue until the next pause, or the end."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -62,13 +62,13 @@ class Explaining:
         self._paused.acquire()
 
     def abandon(self) -> None:
-        """End it at its pause."""
+        """Stop it at its pause."""
         if self._thread is not None and not self.finished:
             self._abandoned = True
             self.resume()
 
     def answer(self) -> Any:
-        """What was made, once it is finished; raises what its making raised."""
+        """The result, once finished; raises if computing it raised."""
         if self._error is not None:
             raise self._error
         return self._answer
@@ -91,31 +91,29 @@ class Explaining:
 
 
 class Explanations:
-    """Explanations that wait for their turn or are on their way; the cheapest go first.
+    """Explanations that are waiting or in progress; the cheapest go first.
 
     Args:
-        start: checks a task, says how many tokens it will take, and how it is made.
+        start: checks a request, and returns its cost in tokens and how to compute it.
     """
 
-    def __init__(
-        self, start: "Callable[[QueuedRequest], tuple[int, Callable[[Callable[[], None]], Any]]]"
-    ) -> None:
+    def __init__(self, start: Callable[[QueuedRequest], tuple[int, Make]]) -> None:
         self._start = start
         self._waiting: FairQueue[tuple[QueuedRequest, Explaining]] = FairQueue()
         self._turn: Turn[tuple[QueuedRequest, Explaining]] | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether anything waits."""
+        """Whether anything is waiting."""
         return bool(self._waiting)
 
     def admit(self, task: QueuedRequest) -> None:
-        """Let a task wait, or refuse it."""
+        """Enqueue a request; raises if it is refused."""
         cost, make = self._start(task)
         self._waiting.add((task, Explaining(make)), client=task.client, cost=cost)
 
     def current(self) -> QueuedRequest | None:
-        """Whose turn it is; those that nobody waits for are ended."""
+        """The next request; those that nobody is waiting for are abandoned."""
         while (turn := self._waiting.pop()) is not None:
             task, explaining = turn.item
             if not task.dropped:
@@ -126,7 +124,7 @@ class Explanations:
         return None
 
     def resume(self) -> Explaining | None:
-        """Work on the current one up to its next pause; returned when it is finished."""
+        """Continue the current one until its next pause; returned once it is finished."""
         assert self._turn is not None
         turn, self._turn = self._turn, None
         explaining = turn.item[1]
@@ -141,14 +139,14 @@ class Explanations:
 def explain(
     model: Any, a: str, b: str, on: str | None, *, pause: Callable[[], None]
 ) -> dict[str, Any]:
-    """Which words made the score of two texts, perhaps under a condition.
+    """Explain the score of two texts, optionally under a condition.
 
     Args:
-        model: what scored them.
+        model: the model that scores them.
         a: the first text.
         b: the second text.
         on: the condition.
-        pause: called between two parts of the work, which it ends by raising.
+        pause: called between parts of the work; may raise to abandon it.
     """
     found = explain_score(
         model,
@@ -166,7 +164,7 @@ def explain(
 
 
 def _score_in_parts(model: Model, items: Sequence[Item], pause: Callable[[], None]) -> np.ndarray:
-    """The model's scores, of few items at a time; nobody is warned of texts that are cut."""
+    """The model's scores, computed in parts and without warnings about truncated texts."""
     found = []
     for part in _parts(items):
         pause()
@@ -175,9 +173,9 @@ def _score_in_parts(model: Model, items: Sequence[Item], pause: Callable[[], Non
 
 
 def _parts(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Items in order, as many together as have few characters, and at least one.
+    """Split items into parts of few characters, with at least one item each.
 
-    A text that several items share is scored once, and counts once.
+    A text that several items share is scored once and counts once.
     """
     part: list[Item] = []
     texts: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a worker can do: the models that it serves, and the index that it searches."""
+"""The models that a worker serves, and the index that it searches."""
 
 import pkgutil
 from collections.abc import Callable
@@ -20,15 +20,15 @@ __all__ = ["ModelHost"]
 
 
 class ModelHost:
-    """The models of a worker, the first of them loaded, and the index.
+    """The models of a worker, of which the first is loaded at once, and the index.
 
     Args:
         spec: what to serve.
-        changed: called when a model was or is going to be loaded.
-        ended: called in another thread when one has been.
+        changed: called when a model has been loaded, and before one is.
+        ended: called in another thread when a load has ended.
 
     Attributes:
-        models: those in memory.
+        models: the loaded models.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class ModelHost:
 
     @property
     def hosted(self) -> list[HostedModel]:
-        """All models in memory, that of the index included."""
+        """All loaded models, including the one of the index."""
         own = self._searcher if self._searcher not in tuple(self.models) else None
         return [*self.models, *([] if own is None else [own])]
 
     def about(self) -> dict[str, Any]:
-        """What the server is told at the start."""
+        """Models and index, for the first message to the server."""
         return {**self.about_models(), **self.about_index()}
 
     def about_models(self) -> dict[str, Any]:
-        """What is loaded and what is being loaded; failures are told once."""
+        """Models that are loaded, loading or failed; failures are reported once."""
         failed, self.models.failed = self.models.failed, {}
         return {
             "models": {model.name: model.about() for model in self.models},
@@ -68,15 +68,15 @@ class ModelHost:
 
     @property
     def index_fault(self) -> str | None:
-        """Why an index that should be searched cannot be."""
+        """Why the index cannot be searched, or None."""
         return None if self._index is None else self._index.fault
 
     def about_index(self) -> dict[str, Any]:
-        """What can be searched, or why nothing can."""
+        """The index, or why it cannot be searched."""
         return {"index": None, "fault": None} if self._index is None else self._index.about()
 
     def look_at_index(self, now: float) -> None:
-        """Open an index that could not be opened or searched, once its folder has changed."""
+        """Reopen a faulty index once its folder has changed."""
         if self._index is None or not self._index.is_worth_opening(now):
             return
         searcher = self._searcher
@@ -84,7 +84,7 @@ class ModelHost:
             self._index.open()
 
     def admit(self, task: QueuedRequest) -> None:
-        """Let a request wait for its turn, or refuse it."""
+        """Enqueue a request; raises if it is refused."""
         if task.head["kind"] != "search":
             self.models.admit(task)
         elif self._searcher is None or self.index_fault is not None:
@@ -96,7 +96,7 @@ class ModelHost:
             self._searcher.admit(task)
 
     def finish(self, task: QueuedRequest) -> Message:
-        """The answer to a request whose rows are all there."""
+        """The answer to a request with all results."""
         if task.head["kind"] != "search":
             return self.models[task.head["model"]].finish(task)
         assert self._index is not None and task.rows is not None
@@ -105,7 +105,7 @@ class ModelHost:
 
     def _load_served(self, name: str) -> HostedModel:
         served = self._served[name]
-        # Vectors that do not look at other words cannot take a condition.
+        # Static token vectors ignore context, so they cannot take a condition.
         static = served.takes_conditions and self._settings.engine == "static"
         model = self._load(served.source, engine="default" if static else self._settings.engine)
         served.check(takes_conditions=model.takes_conditions)
@@ -118,7 +118,7 @@ class ModelHost:
         return load(source, engine=engine, **threads)
 
     def _open_index(self, folder: Path) -> Index:
-        """With a model that is served, if it built the index; else with the one that did."""
+        """Open the index with the model that built it, which may be a served one."""
         known = Index.open(folder).manifest.model
         searcher = self._builder(known)
         embedder = searcher.model.vector_model
@@ -131,7 +131,7 @@ class ModelHost:
         return index
 
     def _builder(self, known: Identity) -> HostedModel:
-        """The model that built an index; it stays in memory, and is there once."""
+        """The model that built an index, taken from the served models if it is one of them."""
         for each in self._settings.served:
             loaded = any(model.name == each.name for model in self.models)
             if not each.takes_conditions and (loaded or each.source == known.name):

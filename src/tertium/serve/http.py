@@ -1,4 +1,4 @@
-"""Limits of HTTP: of connections before a request is known, of bodies, and of other origins."""
+"""Limits on connections, headers and bodies, and cross-origin requests."""
 
 import asyncio
 import contextlib
@@ -25,37 +25,37 @@ __all__ = ["Connection", "Cors", "Room", "connections", "parse", "read_body"]
 Model = TypeVar("Model", bound=BaseModel)
 
 _LOG = logging.getLogger("tertium.serve")
-_LINGER = 5.0  # seconds in which what a refused client still sends is thrown away
-_DISCARDED = 1_048_576  # bytes of a body that are thrown away after its answer, before the end
-_FRAMING = 8  # bytes around each byte of a body that comes in chunks of one
-_MANY = 65_536  # connections, where there is no limit of open files
-_FILES = 64  # open files that are left for everything but connections
-_CLOSE = {"Connection": "close"}  # the rest of the body is not wanted
-_SAY_EVERY = 10.0  # seconds between two lines of the log that say the same
+_LINGER = 5.0  # seconds for which data from a refused client is discarded before closing
+_DISCARDED = 1_048_576  # bytes of a body that are discarded after its answer before closing
+_FRAMING = 8  # overhead per byte of a body that arrives in chunks of one byte
+_MANY = 65_536  # maximum connections if open files are unlimited
+_FILES = 64  # open files reserved for everything but connections
+_CLOSE = {"Connection": "close"}  # the rest of the body is not read
+_SAY_EVERY = 10.0  # seconds between two equal log lines
 
 
 def connections(settings: Settings, metrics: Metrics) -> Callable[..., "Connection"]:
-    """What makes the connections of a server."""
+    """The protocol factory of a server."""
     room = Room(settings.max_connections or _room())
     return partial(Connection, settings=settings, metrics=metrics, room=room)
 
 
 def _room() -> int:
-    """Connections for which the system's limit of open files leaves room."""
+    """Connections that the limit on open files allows."""
     try:
         import resource
-    except ImportError:  # no such thing on Windows
+    except ImportError:  # on Windows
         return _MANY
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _MANY if limit == resource.RLIM_INFINITY else max(limit - _FILES, 1)
 
 
 class Room:
-    """How many connections may be open; says in the log, now and then, that there are no more.
+    """A limit on open connections, which logs now and then that it was exceeded.
 
     Args:
-        most: so many.
-        clock: seconds.
+        most: maximum number of connections.
+        clock: returns seconds.
     """
 
     def __init__(self, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,14 +65,14 @@ class Room:
         self._said = float("-inf")
 
     def takes(self, count: int) -> bool:
-        """Whether that many may be open."""
+        """Whether ``count`` connections may be open."""
         if count <= self._most:
             return True
         self._refused += 1
         if self._clock() - self._said >= _SAY_EVERY:
             _LOG.error(
-                "out of connections: %d are open, and %d more were refused. They are limited by "
-                "--max-connections, or by the limit of open files (ulimit -n, LimitNOFILE).",
+                "out of connections: %d are open, and %d more were refused. Raise "
+                "--max-connections, or the limit on open files (ulimit -n, LimitNOFILE).",
                 self._most,
                 self._refused,
             )
@@ -81,10 +81,10 @@ class Room:
 
 
 class _Lingering:
-    """A transport that is closed only after what the client is sending has been thrown away.
+    """A transport that discards what the client is still sending before it closes.
 
-    Closing at once would make the system answer what arrives later with a reset, upon which the
-    client may lose the response that says why.
+    Closing at once would make the system reset the connection when more data arrives, and the
+    client might lose the response that says why.
     """
 
     def __init__(self, transport: asyncio.Transport, owner: "Connection") -> None:
@@ -112,13 +112,13 @@ class _Lingering:
 
 
 class Connection(HttpToolsProtocol):
-    """HTTP/1.1 with limits for all that comes before a request is known.
+    """HTTP/1.1 with limits on everything before the application sees a request.
 
     Args:
-        settings: with the limits.
+        settings: the limits.
         metrics: counts refusals.
-        room: how many connections there may be.
-        options: those of the protocol.
+        room: the limit on connections.
+        options: arguments of the protocol.
     """
 
     def __init__(self, *, settings: Settings, metrics: Metrics, room: Room, **options: Any) -> None:
@@ -129,13 +129,13 @@ class Connection(HttpToolsProtocol):
         self._refusal: APIError | None = None  # why the parser was stopped
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._framing = 0  # bytes of this message that are no body
+        self._framing = 0  # bytes of this message outside its body
         self._head = 0  # bytes of its headers
         self._discarded = 0
-        self.receiving = False  # whether a message has begun and not come to its end
+        self.receiving = False  # whether a message has begun and not ended
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a request, unless there are too many who do."""
+        """Accept the connection unless there are too many."""
         super().connection_made(_Lingering(transport, self))  # type: ignore[arg-type]
         if self._room.takes(len(self.connections)):
             self._start_timer()
@@ -143,13 +143,13 @@ class Connection(HttpToolsProtocol):
             self._answer(APIError(503, "too_many_connections", "Too many connections are open."))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Stop the timer."""
         self._stop_timer()
         self.receiving = False
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, as far as the limits go."""
+        """Parse the data, within the limits."""
         if self._refused or self.transport.is_closing():
             return
         self._framing += len(data)
@@ -162,7 +162,7 @@ class Connection(HttpToolsProtocol):
             self._after_answer(len(data))
 
     def _after_answer(self, size: int) -> None:
-        """What comes when nobody reads: the rest of a refused body, or blank lines."""
+        """Handle data after the answer: the rest of a refused body, or blank lines."""
         if self._timer is None and not self.receiving:
             self._start_timer()
         self._discarded += size
@@ -170,45 +170,45 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start the timer for the headers of a request."""
         super().on_message_begin()
         self.receiving = True
         self._framing = self._head = self._discarded = 0
         self._start_timer()
 
     def on_url(self, url: bytes) -> None:
-        """Some of the first line."""
+        """Count part of the request line."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, or one that follows a body."""
+        """Count a header, or a trailer."""
         self._count(len(name) + len(value) + 4)
         super().on_header(name, value)
         most = self._settings.max_headers
         if len(self.headers) > most:
-            message = f"A request may have {most} headers."
+            message = f"A request may have at most {most} headers."
             self._refusal = APIError(431, "too_many_headers", message)
-            raise ValueError(message)  # the parser hands on that something was raised
+            raise ValueError(message)  # makes the parser fail
 
     def on_headers_complete(self) -> None:
-        """The request is known."""
+        """Stop the timer."""
         self._stop_timer()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Some of the body, and what frames it."""
+        """Deduct part of the body, and its chunk framing, from what counts as overhead."""
         self._framing = max(self._framing - (1 + _FRAMING) * len(body), 0)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """All of the request is here."""
+        """Note the end of the request."""
         self.receiving = False
         self._framing = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request, or too large a one, in the shape of all errors."""
+        """Answer an invalid request, or one with too large headers, in the common shape."""
         self._answer(self._refusal or APIError(400, "invalid_http", msg))
 
     def _count(self, size: int) -> None:
@@ -219,10 +219,10 @@ class Connection(HttpToolsProtocol):
 
     def _too_large(self) -> APIError:
         most = self._settings.max_header_bytes
-        return APIError(431, "headers_too_large", f"Headers may have {most:,} bytes.")
+        return APIError(431, "headers_too_large", f"Headers may have at most {most:,} bytes.")
 
     def _answer(self, error: APIError) -> None:
-        """Refuse past the application, and read no more; an answer on its way is not disturbed."""
+        """Refuse without the application and read no more, unless an answer is being sent."""
         self._stop_timer()
         self._refused = True
         self._metrics.refused.labels(error.code).inc()
@@ -275,13 +275,13 @@ async def read_body(request: Request, *, most: int, seconds: float) -> bytes:
         raise APIError(
             408,
             "slow_body",
-            f"The request did not arrive whole within {seconds:.0f} s.",
+            f"The request did not arrive completely within {seconds:.0f} s.",
             headers=_CLOSE,
         ) from None
 
 
 def parse(model: type[Model], content: bytes) -> Model:
-    """What the body says, or the first thing that is wrong with it."""
+    """The parsed body; raises with its first error."""
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
@@ -303,21 +303,21 @@ async def _collect(request: Request, most: int) -> bytes:
                 raise _too_large(most)
             parts.append(part)
     except ClientDisconnect:
-        raise APIError(499, "client_gone", "The client went away.") from None
+        raise APIError(499, "client_gone", "The client closed the connection.") from None
     return b"".join(parts)
 
 
 def _too_large(most: int) -> APIError:
-    message = f"A request may have {most:,} bytes. Send fewer texts at a time."
+    message = f"A request may have at most {most:,} bytes. Send fewer texts at a time."
     return APIError(413, "body_too_large", message, headers=_CLOSE)
 
 
 class Cors(CORSMiddleware):
-    """The outermost layer, so that pages can read refusals, too.
+    """CORS as the outermost middleware, so that pages can read refusals too.
 
     Args:
-        app: what it lets requests to.
-        origins: of these pages.
+        app: the next application.
+        origins: allowed origins.
     """
 
     def __init__(self, app: ASGIApp, *, origins: Sequence[str]) -> None:
@@ -330,7 +330,7 @@ class Cors(CORSMiddleware):
         )
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """What a browser asks before it sends a request; a refusal has the shape of all others."""
+        """Answer a preflight request; refusals have the common shape of errors."""
         answer = super().preflight_response(request_headers)
         if answer.status_code == 200:
             return answer
@@ -340,7 +340,7 @@ class Cors(CORSMiddleware):
             if name == "vary" or name.startswith("access-control-")
         }
         message = (
-            f"{bytes(answer.body).decode()}: whoever runs the server can add an origin with "
+            f"{bytes(answer.body).decode()}: the operator of the server can allow an origin with "
             "--cors-origin."
         )
         return error_response(APIError(400, "cors_refused", message, headers=kept))

@@ -1,4 +1,4 @@
-"""The page on which people label pairs: one process, several raters, every answer on the disk."""
+"""The labelling page: one process, several raters, every answer saved to disk at once."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ class _Rater(BaseModel):
 
 class _Answer(_Rater):
     id: int
-    label: float | None = Field(None, description="None skips the pair.")
+    label: float | None = Field(None, description="Null skips the pair.")
 
 
 @dataclass
@@ -44,12 +44,12 @@ class Session:
     """Pairs to label, and where the answers go.
 
     Attributes:
-        pairs: in the order in which they are shown.
-        file: what was answered.
-        labels: keys and what they stand for, such as ``{"y": 1.0, "n": 0.0}``.
-        words: the same in words, for the page.
-        skipped: what each rater has passed over, until the process ends.
-        acts: what each rater did, in order: the number of a skipped pair, or None for an answer.
+        pairs: the pairs, in the order in which they are shown.
+        file: the answers.
+        labels: labels by key, such as ``{"y": 1.0, "n": 0.0}``.
+        words: the labels in words, for the page.
+        skipped: pairs that each rater has skipped in this process.
+        acts: each rater's actions, in order: the number of a skipped pair, or None for an answer.
     """
 
     pairs: Sequence[Pair]
@@ -60,7 +60,7 @@ class Session:
     acts: dict[str, list[int | None]] = field(default_factory=dict)
 
     def state(self, rater: str) -> dict[str, Any]:
-        """What the page shows a rater: the next pair, and how many are done."""
+        """The state of the page for a rater: the next pair, and how many are done."""
         rated = self.file.rated(rater)
         passed = self.skipped.get(rater, [])
         left = [at for at, pair in enumerate(self.pairs) if pair not in rated]
@@ -81,7 +81,7 @@ class Session:
         }
 
     def answer(self, rater: str, number: int, label: float | None) -> None:
-        """Keep an answer, on the disk, or pass the pair over."""
+        """Save an answer, or skip the pair."""
         if not 0 <= number < len(self.pairs):
             raise APIError(404, "no_such_pair", f"There is no pair {number}.", param="id")
         if label is None:
@@ -90,17 +90,20 @@ class Session:
             return
         if label not in self.labels.values():
             known = ", ".join(f"{value:g}" for value in self.labels.values())
-            raise APIError(400, "no_such_label", f"A label is one of {known}.", param="label")
+            raise APIError(
+                400, "no_such_label", f"The label must be one of {known}.", param="label"
+            )
         pair = self.pairs[number]
         if pair in self.file.rated(rater):
-            raise APIError(409, "already_labelled", f"{rater} has labelled this pair.", param="id")
+            message = f"{rater} has already labelled this pair."
+            raise APIError(409, "already_labelled", message, param="id")
         self.file.add(Rating(pair, rater, label))
         self.acts.setdefault(rater, []).append(None)
 
     def undo(self, rater: str) -> None:
-        """Take back what a rater did last."""
+        """Undo a rater's last action."""
         acts = self.acts.get(rater)
-        last = acts.pop() if acts else None  # before this process began, only answers are known
+        last = acts.pop() if acts else None  # of an earlier process only answers are known
         if last is None:
             self.file.undo(rater)
         else:
@@ -151,8 +154,8 @@ def serve(
     """Serve the page until Ctrl-C.
 
     Args:
-        session: what is labelled.
-        settings: ``host``, ``port`` and ``hosts`` of them.
+        session: pairs and answers.
+        settings: of which ``host``, ``port`` and ``hosts`` are used.
         ready: called with the address.
     """
     listening = listen(settings)

@@ -1,4 +1,4 @@
-"""The models that a worker has in memory: loaded when they are asked for, and at most so many."""
+"""The models that a worker has in memory: loaded on demand, up to a maximum."""
 
 import gc
 import threading
@@ -23,18 +23,18 @@ Refuse = Callable[[QueuedRequest, Exception], None]
 
 
 class HostedModel:
-    """A model that is loaded, and what waits for it. It has answered once before it is given away.
+    """A loaded model and its queues; it is warmed up on construction.
 
     Args:
-        name: in requests and responses.
-        model: what was loaded.
+        name: its name in requests and responses.
+        model: the loaded model.
         settings: limits of requests.
 
     Attributes:
-        batches: texts that wait, or triples; pairs, if the model gives no vectors.
-        pairs: pairs that wait for a model that reads them together.
-        explanations: those that wait, or are on their way.
-        pinned: whether it must stay, since an index is searched with it.
+        batches: queue of texts or triples; of pairs, if the model has no vectors.
+        pairs: queue of pairs, for a model that reads them together.
+        explanations: queue of explanations.
+        pinned: whether it must stay loaded because an index is searched with it.
     """
 
     def __init__(self, name: str, model: Model, settings: Settings) -> None:
@@ -52,17 +52,17 @@ class HostedModel:
 
     @property
     def busy(self) -> bool:
-        """Whether anything waits."""
+        """Whether anything is waiting."""
         return bool(self.queues) or self.explanations.busy
 
     @property
     def queues(self) -> dict[str, BatchQueue]:
-        """What waits to run together, by what it is."""
+        """The queues that are not empty, by name."""
         known = {"batches": self.batches, "pairs": self.pairs}
         return {name: queue for name, queue in known.items() if queue is not None and queue.busy}
 
     def about(self) -> dict[str, Any]:
-        """What the server tells of it."""
+        """Its description in ``/v1/models``."""
         return {
             "scale": [float(end) for end in self.model.scale],
             "dimension": None if self._embedder is None else int(self._embedder.dimension),
@@ -71,7 +71,7 @@ class HostedModel:
         }
 
     def admit(self, task: QueuedRequest) -> None:
-        """Let a request wait, or refuse it."""
+        """Enqueue a request; raises if it is refused."""
         if task.head["kind"] == "explain":
             self.explanations.admit(task)
             return
@@ -80,7 +80,7 @@ class HostedModel:
             self.pairs.admit(task)
             return
         if task.head["kind"] == "embed" and self._embedder is None:
-            message = f"{self.name} reads texts together and gives no vectors."
+            message = f"{self.name} reads both texts together and has no embeddings."
             raise APIError(400, "no_embeddings", message, param="model")
         wanted = task.head.get("dimensions")
         width = 0 if self._embedder is None else self._embedder.dimension
@@ -90,7 +90,7 @@ class HostedModel:
         self.batches.admit(task)
 
     def finish(self, task: QueuedRequest) -> Message:
-        """The answer to a request whose rows are all there."""
+        """The answer to a request with all results."""
         rows, kind = task.rows, task.head["kind"]
         assert rows is not None
         if kind == "embed":
@@ -112,7 +112,7 @@ class HostedModel:
         return inside if isinstance(inside, Embedder) else None
 
     def _warm(self) -> None:
-        """Run it once, so that the first request does not wait for what is made lazily."""
+        """Run it once, so that the first request does not wait for lazy initialisation."""
         triple = ("A cat sleeps.", "A kitten naps.", "the animal")
         item: Any = triple[:2] if self._embedder is None else triple[0]
         tried = [(self.batches, triple if self.model.takes_conditions else item)]
@@ -125,10 +125,10 @@ class HostedModel:
                 raise TertiumError(f"The model '{self.name}' cannot be served: {error}") from error
 
     def _explain(self, task: QueuedRequest) -> tuple[int, Make]:
-        """How many tokens an explanation takes, and how it is made; too long ones are refused."""
+        """The cost of an explanation in tokens, and how to compute it; raises if it is too long."""
         a, b, on = task.contents
         if not explains(self.model):
-            message = f"{self.name} does not explain its scores."
+            message = f"{self.name} cannot explain its scores."
             raise APIError(501, "no_explanation", message)
         cost = self._check_explained(a, b, on)
 
@@ -138,24 +138,23 @@ class HostedModel:
         return cost, make
 
     def _check_explained(self, a: str, b: str, on: str | None) -> int:
-        """Tokens of all scorings together: the texts are scored once for each word, and more."""
+        """Tokens of all scorings: the texts are scored once per word, and more."""
         texts = [text for text in (a, b, on) if text is not None]
         characters, most = sum(map(len, texts)), self._settings.max_explained_characters
         if characters > most:
             raise APIError(
                 413,
                 "too_many_characters",
-                f"{characters:,} characters are more than the {most:,} that one explanation may "
-                "have. Send shorter texts.",
+                f"The texts have {characters:,} characters; an explanation may have at most "
+                f"{most:,}. Send shorter texts.",
             )
         words = [len(split_words(text)) for text in texts]
         if sum(words) > self._settings.max_explained_words:
             raise APIError(
                 413,
                 "too_many_words",
-                f"{sum(words):,} words and signs are more than the "
-                f"{self._settings.max_explained_words:,} that one explanation may have. Send "
-                "shorter texts.",
+                f"The texts have {sum(words):,} words and punctuation marks; an explanation may "
+                f"have at most {self._settings.max_explained_words:,}. Send shorter texts.",
             )
         if not any(words[:2]) or (on is not None and not all(text.strip() for text in texts)):
             raise APIError(400, "no_words", "There is nothing to explain: a text has no words.")
@@ -170,21 +169,21 @@ def _raise(task: QueuedRequest, error: Exception) -> None:
 
 
 class LoadedModels:
-    """Models by name, at most so many of them; one that is asked for is loaded in a thread.
+    """Models by name, up to a maximum; a requested one is loaded in a thread.
 
-    Where there is no room the least recently used leaves, an idle one before a busy one. A busy one
-    finishes what it has; what comes for it meanwhile waits until it has been loaded again, behind
-    the model that is to take its place. All methods are for one thread.
+    When there is no room, the least recently used model is unloaded, idle ones first. A busy model
+    finishes its queue first; requests that arrive for it meanwhile wait until it is loaded again,
+    after the model that replaces it. Not thread-safe.
 
     Args:
-        load: gives a model by its name.
-        most: how many may be loaded; those that are pinned do not count.
-        changed: called when a load has ended, and before one begins, which may end the process.
+        load: loads a model by name.
+        most: how many may be loaded; pinned ones do not count.
+        changed: called when a load has ended, and before one begins, which may kill the process.
         ended: called in the thread of a load when it has ended.
 
     Attributes:
         loading: the name of the model that is being loaded.
-        failed: why loading failed, by name, since this was last emptied.
+        failed: reasons of failed loads, by name, since this was last emptied.
     """
 
     def __init__(
@@ -200,7 +199,7 @@ class LoadedModels:
         self._changed = changed
         self._ended = ended
         self._models: dict[str, HostedModel] = {}  # the least recently used first
-        self._waiting: dict[str, list[QueuedRequest]] = {}  # by model, in the order of their turns
+        self._waiting: dict[str, list[QueuedRequest]] = {}  # by model, next one first
         self._leaving: str | None = None
         self._coming: Future[HostedModel] | None = None
         self.loading: str | None = None
@@ -214,18 +213,18 @@ class LoadedModels:
 
     @property
     def has_news(self) -> bool:
-        """Whether a load has ended, of which :meth:`advance` does not know yet."""
+        """Whether a load has ended that :meth:`advance` has not handled yet."""
         return self._coming is not None and self._coming.done()
 
     def load(self, name: str) -> HostedModel:
-        """The model, loaded here and now if need be; raises what its loading raised."""
+        """The model, loaded synchronously if necessary; raises if that fails."""
         if name not in self._models:
             coming = self._coming if self.loading == name else None
             self._models[name] = self._load(name) if coming is None else coming.result()
         return self._models[name]
 
     def admit(self, task: QueuedRequest) -> None:
-        """Let a request wait for its model, which may have to be loaded first; or refuse it."""
+        """Enqueue a request, whose model may have to be loaded first; raises if it is refused."""
         name = task.head["model"]
         if name in self._models and name != self._leaving:
             self._models[name] = self._models.pop(name)
@@ -234,7 +233,7 @@ class LoadedModels:
             self._waiting.setdefault(name, []).append(task)
 
     def advance(self, refuse: Refuse) -> None:
-        """Take in what has been loaded, let go of what has to leave, and load what is next.
+        """Take over a finished load, unload a model if necessary, and start the next load.
 
         Args:
             refuse: called with a request that cannot be answered.
@@ -244,7 +243,7 @@ class LoadedModels:
         self._forget_deserted()
         while self._waiting and self._coming is None:
             name = next(iter(self._waiting))
-            if name in self._models:  # it was to leave, and need not any more
+            if name in self._models:  # it was about to be unloaded, and no longer is
                 self._leaving = None
                 self._admit_waiting(name, refuse)
             elif self._make_room(refuse):
@@ -277,13 +276,13 @@ class LoadedModels:
                     refuse(task, refusal)
 
     def _forget_deserted(self) -> None:
-        """A model that nobody waits for any more is not loaded."""
+        """Do not load models that nobody is waiting for any more."""
         for name, tasks in list(self._waiting.items()):
             if name != self.loading and all(task.dropped for task in tasks):
                 del self._waiting[name]
 
     def _make_room(self, refuse: Refuse) -> bool:
-        """Whether there is room for one more; if not, one is asked to leave."""
+        """Whether there is room for one more; if not, one is marked to be unloaded."""
         able = [name for name, model in self._models.items() if not model.pinned]
         if len(able) < self._most:
             return True
@@ -293,7 +292,7 @@ class LoadedModels:
             return False
         stays, self._leaving = self._leaving, None
         del self._models[idle]
-        gc.collect()  # whatever refers to itself goes, too, before the next one comes
+        gc.collect()  # free reference cycles before the next load
         if stays is not None and stays != idle:
             self._admit_waiting(stays, refuse)
         return True

@@ -1,4 +1,4 @@
-"""Counters for Prometheus: counts and times, never a text."""
+"""Prometheus metrics: counts and times, never texts."""
 
 from typing import Any
 
@@ -20,32 +20,36 @@ class Metrics:
         )
         self.seconds = Histogram(
             "tertium_request_seconds",
-            "From the arrival of a request to its answer.",
+            "Time from the arrival of a request to its answer.",
             ("route",),
             buckets=_SECONDS,
             registry=registry,
         )
         self.queued = Gauge(
-            "tertium_queue_requests", "Accepted and not yet answered.", registry=registry
+            "tertium_queue_requests", "Requests accepted and not yet answered.", registry=registry
         )
-        self.queued_bytes = Gauge("tertium_queue_bytes", "Their bodies.", registry=registry)
+        self.queued_bytes = Gauge(
+            "tertium_queue_bytes", "Bytes of their bodies.", registry=registry
+        )
         self.refused = Counter(
             "tertium_refused", "Requests refused, by reason.", ("code",), registry=registry
         )
         self.dropped = Counter(
-            "tertium_dropped", "Requests whose client went away.", registry=registry
+            "tertium_dropped", "Requests whose client disconnected.", registry=registry
         )
         by_model: Any = {"labelnames": ("model",), "registry": registry}
         self.texts = Counter("tertium_texts", "Texts or triples run.", **by_model)
         self.tokens = Counter("tertium_tokens", "Tokens run.", **by_model)
         self.batch_tokens = Histogram(
-            "tertium_batch_tokens", "Tokens of a batch.", buckets=_TOKENS, **by_model
+            "tertium_batch_tokens", "Tokens per batch.", buckets=_TOKENS, **by_model
         )
         self.batch_seconds = Histogram(
-            "tertium_batch_seconds", "Time of a batch.", buckets=_SECONDS, **by_model
+            "tertium_batch_seconds", "Time per batch.", buckets=_SECONDS, **by_model
         )
-        self.loads = Counter("tertium_model_loads", "How often workers loaded it.", **by_model)
-        self.loaded = Gauge("tertium_model_workers", "Workers that have it loaded.", **by_model)
+        self.loads = Counter("tertium_model_loads", "Times a worker loaded the model.", **by_model)
+        self.loaded = Gauge(
+            "tertium_model_workers", "Workers that have the model loaded.", **by_model
+        )
         self.restarts = Counter("tertium_worker_restarts", "Workers that died.", registry=registry)
         self.ready = Gauge("tertium_workers_ready", "Workers that can answer.", registry=registry)
 
@@ -62,5 +66,5 @@ class Metrics:
         self.seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """In the format of Prometheus."""
+        """All metrics in Prometheus format."""
         return generate_latest(self.registry)

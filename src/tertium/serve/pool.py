@@ -1,4 +1,4 @@
-"""The worker processes as the server sees them: asked, watched, and replaced when they end."""
+"""The server's view of its worker processes: it sends requests, monitors and replaces them."""
 
 import asyncio
 import contextlib
@@ -27,25 +27,25 @@ from tertium.serve.settings import short_name
 __all__ = ["Launch", "Pending", "Pool", "WorkerHandle", "run_worker", "spawn"]
 
 _LOG = logging.getLogger("tertium.serve")
-# What a worker needs: imported once, so that workers only load their models.
+# Imported once, so that workers only load their models.
 _PRELOADED = ("tertium.engines.loading", "tertium.serve.worker", __name__)
-_SILENT = 2  # missed heartbeats after which a worker is given nothing more
-_BEATS = 5  # heartbeats within the time after which silence is a fault
-_IMPORTS = 300.0  # seconds that a worker may be silent at first: it cannot answer while it imports
-_LONGEST_PAUSE = 10.0  # seconds between two attempts to start a worker that dies at once
-_SOUND = 60.0  # seconds after which a worker's death is no longer a failed start
-_DEADLY = 2  # workers that may die while they load a model before it is given up for a while
-_GIVEN_UP = 30.0  # seconds; then somebody may ask for it again
+_SILENT = 2  # missed heartbeats after which a worker gets no more requests
+_BEATS = 5  # heartbeats per worker timeout
+_IMPORTS = 300.0  # seconds of silence allowed at first: a worker cannot answer while it imports
+_LONGEST_PAUSE = 10.0  # maximum seconds between attempts to start a worker that dies at once
+_SOUND = 60.0  # seconds after which a worker's death no longer counts as a failed start
+_DEADLY = 2  # workers that may die while loading a model before it is given up for a while
+_GIVEN_UP = 30.0  # seconds before a model that was given up is tried again
 
 
-Launch = Callable[[Spec, socket.socket], Process]  # the connection is the worker's from then on
+Launch = Callable[[Spec, socket.socket], Process]  # takes over the connection
 
 
 def spawn(spec: Spec, connection: socket.socket) -> Process:
     """Start a worker process that inherits nothing from this one.
 
-    Where the system can, it is forked from a process that has imported everything and done
-    nothing else: imports take most of a worker's start, and they are paid once.
+    Where possible it is forked from a process that has only imported everything: imports are most
+    of a worker's start-up time, and this way they happen once.
     """
     forks = "forkserver" in multiprocessing.get_all_start_methods()
     process: Process = start_process(
@@ -54,25 +54,25 @@ def spawn(spec: Spec, connection: socket.socket) -> Process:
         method="forkserver" if forks else "spawn",
         preload=_PRELOADED if forks else (),
     )
-    connection.close()  # so that its end is noticed here
+    connection.close()  # so that the worker's end closes the socket
     return process
 
 
 def run_worker(connection: socket.socket, spec: Spec) -> None:
-    """The life of a worker; it ends when the server closes the connection.
+    """The main function of a worker; it ends when the server closes the connection.
 
-    Signals to stop are for the server, which lets its workers finish what it has accepted.
+    Stop signals are ignored: the server lets its workers finish accepted requests.
     """
     prepare_worker(threads=spec.threads)
     from tertium.serve.worker import Worker
 
-    warnings.simplefilter("ignore", TertiumWarning)  # answers say what was cut
+    warnings.simplefilter("ignore", TertiumWarning)  # answers report truncation
     Worker(connection, spec, orphaned=lambda: os._exit(0)).run()
 
 
 @dataclass(eq=False)
 class Pending:
-    """A request that a worker has, and who waits for its answer."""
+    """A request that was sent to a worker, and the future for its answer."""
 
     head: dict[str, Any]
     answer: "asyncio.Future[tuple[dict[str, Any], bytes]]"
@@ -80,24 +80,24 @@ class Pending:
 
     @property
     def id(self) -> int:
-        """The number by which it is known."""
+        """Its number."""
         return int(self.head["id"])
 
 
 @dataclass(eq=False)
 class WorkerHandle:
-    """One worker process: its connection, what it was asked, and its heartbeat.
+    """One worker process: its connection, its pending requests, and its heartbeat.
 
     Attributes:
-        process: the process, or what stands for it.
-        pending: what it was asked and has not answered.
-        ready: whether it has said what it serves.
-        loaded: names of the models that it has.
-        loading: the name of the one that it is loading.
-        index: what it can search, if it can.
-        heard: whether it has said anything since the last heartbeat.
-        missed: heartbeats in a row that it has not answered.
-        busy: seconds that its present step had taken when it last said so.
+        process: the process, or a substitute.
+        pending: requests that it has not answered.
+        ready: whether it has reported what it serves.
+        loaded: names of the models that it has loaded.
+        loading: the name of the model that it is loading.
+        index: the index that it can search, if any.
+        heard: whether it has sent anything since the last heartbeat.
+        missed: consecutive heartbeats that it has not answered.
+        busy: seconds that its current step had taken at its last heartbeat.
     """
 
     process: Process
@@ -119,7 +119,7 @@ class WorkerHandle:
         try:
             process = await _launched(partial(launch, spec, theirs))
         except BaseException:
-            ours.close()  # which ends the worker, should it begin after all
+            ours.close()  # ends the worker, should it start after all
             raise
         reader, writer = await asyncio.open_connection(sock=ours)
         return cls(process, reader, writer)
@@ -130,41 +130,41 @@ class WorkerHandle:
         self._write(pending.head)
 
     def drop(self, number: int) -> None:
-        """Say that nobody waits for it any more."""
+        """Tell the worker that nobody is waiting for a request any more."""
         if self.pending.pop(number, None) is not None:
             self._write({"kind": "drop", "id": number})
 
     @property
     def models(self) -> set[str]:
-        """Names of the models that it has, or has to load for what it was asked."""
+        """Names of the models that it has loaded, or must load for pending requests."""
         heads = (pending.head for pending in self.pending.values())
         return self.loaded | {str(head["model"]) for head in heads if "model" in head}
 
     def has(self, name: str) -> bool:
-        """Whether it has a model, or has to load it anyway."""
+        """Whether it has loaded a model, or must load it anyway."""
         return name in self.loaded or name in self.models
 
     @property
     def able(self) -> bool:
-        """Whether it has loaded the first model and answers when it is called."""
+        """Whether it is ready and answers heartbeats."""
         return self.ready and self.missed < _SILENT
 
     @property
     def pid(self) -> int | None:
-        """Of its process, if it is one."""
+        """The id of its process, if it is one."""
         return getattr(self.process, "pid", None)
 
     def ping(self) -> None:
-        """Ask for a sign of life, which :meth:`beat` looks for."""
+        """Ask for a heartbeat, which :meth:`beat` checks."""
         self.heard = False
         self._write({"kind": "ping"})
 
     def beat(self) -> None:
-        """Count how often it has been silent in a row."""
+        """Count consecutive missed heartbeats."""
         self.missed = 0 if self.heard else self.missed + 1
 
     async def listen(self, heard: Callable[["WorkerHandle", dict[str, Any], bytes], None]) -> None:
-        """Pass on what the worker says, until it ends."""
+        """Pass on the worker's messages until it ends."""
         with contextlib.suppress(asyncio.IncompleteReadError, OSError):
             while True:
                 head, body = await read(self.reader)
@@ -184,9 +184,9 @@ class WorkerHandle:
 
 
 async def _launched(launch: Callable[[], Process]) -> Process:
-    """A worker's process, started in a thread: the first launch imports everything.
+    """Start a worker's process in a thread, since the first launch imports everything.
 
-    The thread is not one of the loop's own, whose end a server that is stopping would await.
+    It is not a thread of the loop's executor, which a stopping server would wait for.
     """
     loop = asyncio.get_running_loop()
     found: asyncio.Future[Process] = loop.create_future()
@@ -215,24 +215,24 @@ async def _launched(launch: Callable[[], Process]) -> Process:
 class Pool:
     """A fixed number of workers; one that ends is replaced.
 
-    What a dead worker had not begun goes to another as if nothing had happened. What it was
-    working on is tried once more, each request alone; the one that kills a second worker is
-    answered with 503. A worker that is silent, or does not come to the end of a batch, is killed.
+    Requests that a dead worker had not started go to another. Those that it was running are retried
+    once, each in a batch of its own; one that kills a second worker is answered with 503. A worker
+    that misses heartbeats, or hangs in a batch, is killed.
 
-    A request goes to a worker that has its model; to one that has room for it and less to do; or
-    to any, which then lets another model go. A model that cannot be loaded, or whose loading ends
-    two workers, is given up for a while.
+    A request goes to a worker that has its model; else to one that has room for it and less to do;
+    else to any, which then unloads another model. A model that cannot be loaded, or kills two
+    workers while loading, is given up for a while.
 
     Args:
         spec: what a worker serves.
-        count: how many workers.
+        count: number of workers.
         metrics: counts batches and restarts.
         launch: starts a worker.
         silence: seconds after which a worker that does not answer heartbeats is killed.
-        batch: seconds after which one that is still busy with the same batch is killed.
+        batch: seconds after which a worker that is still busy with the same batch is killed.
 
     Attributes:
-        known: what workers told of each model that one of them has loaded, by name.
+        known: descriptions of all models that any worker has loaded, by name.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class Pool:
 
     @property
     def index(self) -> dict[str, Any] | None:
-        """What can be searched now."""
+        """The index that can be searched now, if any."""
         return next((each.index for each in self._workers if each.able and each.index), None)
 
     def state(self, name: str) -> str:
@@ -281,7 +281,7 @@ class Pool:
         return "loading" if any(name == each.loading for each in self._workers) else "unloaded"
 
     async def start(self) -> None:
-        """Start all workers, and wait for the first."""
+        """Start all workers, and wait until the first is ready."""
         self._first = asyncio.get_running_loop().create_future()
         self._supervisors = [asyncio.create_task(self._supervise()) for _ in range(self._count)]
         await self._first
@@ -301,7 +301,7 @@ class Pool:
         return pending
 
     def drop(self, pending: Pending) -> None:
-        """Forget a request, wherever it is."""
+        """Cancel a request, wherever it is."""
         for worker in self._workers:
             worker.drop(pending.id)
         if pending in self._unassigned:
@@ -368,9 +368,9 @@ class Pool:
         await worker.stop()
 
     async def _watch(self, worker: WorkerHandle) -> None:
-        """Kill a worker that is silent for too long, or too long at one batch.
+        """Kill a worker that is silent for too long, or hangs in a batch.
 
-        Heartbeats are counted, not seconds: if this process itself is held up, no worker is blamed.
+        Heartbeats are counted, not seconds, so that no worker is blamed if this process stalls.
         """
         beat = self._silence / _BEATS
         at_first = max(math.ceil(_IMPORTS / beat), _BEATS)
@@ -384,7 +384,7 @@ class Pool:
             if worker.missed >= (_BEATS if spoken else at_first):
                 reason = f"was silent for {worker.missed * beat:g} s"
             elif worker.busy > self._batch:
-                reason = f"has been at one batch for {worker.busy:.0f} s"
+                reason = f"has been running one batch for {worker.busy:.0f} s"
             else:
                 continue
             _LOG.error("a worker %s and is killed (process %s)", reason, worker.pid)
@@ -397,17 +397,17 @@ class Pool:
         if worker.loading is not None:
             self._deaths[worker.loading] += 1
             if self._deaths[worker.loading] >= _DEADLY:
-                self._give_up(worker.loading, "workers end while they load it: is there memory?")
+                self._give_up(worker.loading, "workers die while loading it; out of memory?")
         if worker.ready:
             self._metrics.restarts.inc()
             _LOG.error("a worker died; another one is started")
         else:
-            self._start_failed("A worker ended while it loaded the models: is there memory enough?")
+            self._start_failed("A worker died while loading the models. Is there enough memory?")
         for pending in list(worker.pending.values()):
             if pending.answer.done():
                 continue
             if pending.started and pending.head.get("alone"):
-                message = "This request ended two workers and is not tried again."
+                message = "This request killed two workers and is not retried."
                 pending.answer.set_exception(APIError(503, "worker_died", message))
                 continue
             if pending.started:
@@ -455,13 +455,13 @@ class Pool:
             self._first.set_result(None)
 
     def _assign_waiting(self) -> None:
-        """Send requests that waited for any worker at all."""
+        """Send requests that were waiting for a worker."""
         waiting, self._unassigned = self._unassigned, []
         for pending in waiting:
             self._assign(pending)
 
     def _learn_models(self, worker: WorkerHandle, about: dict[str, Any]) -> None:
-        """Remember what a worker has loaded, and what could not be."""
+        """Update which models a worker has loaded, and which failed."""
         there = about["models"]
         for name in there.keys() - worker.loaded:
             _LOG.info("a worker has loaded %s (process %s)", name, worker.pid)
@@ -475,21 +475,21 @@ class Pool:
         self._count_ready()
 
     def _give_up(self, name: str, reason: str) -> None:
-        _LOG.error("%s cannot be loaded, and is not tried for %.0f s: %s", name, _GIVEN_UP, reason)
+        _LOG.error("%s cannot be loaded; next attempt in %.0f s: %s", name, _GIVEN_UP, reason)
         self._given_up[name] = time.monotonic() + _GIVEN_UP
         self._deaths.pop(name, None)
 
     def _learn_index(self, worker: WorkerHandle, about: dict[str, Any]) -> None:
-        """Remember what a worker can search; the log gets one line when that changes."""
+        """Update which index a worker can search, and log when that changes."""
         index, fault = about["index"], about["fault"]
         worker.index = None if index is None else {**index, "name": short_name(index["name"])}
         if fault == self._index_fault:
             return
         self._index_fault = fault
         if fault is None:
-            _LOG.info("the index is searched again")
+            _LOG.info("the index can be searched again")
         else:
-            _LOG.error("search is off until the index is whole again: %s", fault)
+            _LOG.error("search is disabled until the index is repaired: %s", fault)
 
     def _start_failed(self, message: str) -> None:
         if self._first is not None and not self._first.done():

@@ -1,4 +1,4 @@
-"""What passes between the server and a worker: its specification at the start, then messages."""
+"""Messages between the server and its workers."""
 
 import asyncio
 import os
@@ -14,9 +14,9 @@ from tertium.serve.settings import Settings
 __all__ = ["LOADER", "Message", "ProtocolError", "Spec", "pack", "read", "read_blocking"]
 
 LOADER = "tertium.engines.loading:load"
-Message = tuple[dict[str, Any], bytes]  # a JSON head, and bytes behind it for arrays
+Message = tuple[dict[str, Any], bytes]  # a JSON head, and bytes for arrays
 _SIZES = struct.Struct("!II")
-_LARGEST = 1 << 30  # bytes of a head or a body; more means that these are not sizes
+_LARGEST = 1 << 30  # bytes of a head or a body; more means that the stream is corrupt
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Spec:
     """What a worker is started with.
 
     Attributes:
-        settings: those of the server.
-        loader: ``module:function`` that gives a model by its name.
+        settings: the server's settings.
+        loader: ``module:function`` that loads a model by name.
     """
 
     settings: Settings
@@ -33,12 +33,12 @@ class Spec:
 
     @property
     def threads(self) -> int:
-        """Of each worker."""
+        """Threads per worker."""
         return self.settings.threads or max((os.cpu_count() or 1) // self.settings.workers, 1)
 
 
 class ProtocolError(OSError):
-    """The bytes are no message: the connection is of no more use."""
+    """The bytes are not a message: the connection is unusable."""
 
 
 def pack(head: dict[str, Any], body: bytes = b"") -> bytes:
@@ -74,7 +74,7 @@ def _message(content: bytes, head: int) -> Message:
     try:
         found = orjson.loads(content[:head])
     except orjson.JSONDecodeError as error:
-        raise ProtocolError(f"a message whose head is no JSON: {error}") from error
+        raise ProtocolError(f"a message whose head is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise ProtocolError("a message whose head is no object")
+        raise ProtocolError("a message whose head is not an object")
     return found, content[head:]

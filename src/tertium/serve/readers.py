@@ -1,4 +1,4 @@
-"""Texts, pairs and triples as a model takes them: tokenized once, cut, and run together."""
+"""Tokenize texts, pairs and triples once, and run them in batches."""
 
 import itertools
 import warnings
@@ -16,11 +16,11 @@ from tertium.serve.errors import APIError
 
 __all__ = ["JointReader", "TextReader"]
 
-_MOST = 131_072  # characters of a text for a model that has no limit of its own
+_MOST = 131_072  # maximum characters of a text, for a model without a limit of its own
 
 
 class TextReader:
-    """Texts to vectors. A single encoder is given the tokens that were counted, and no text twice.
+    """From texts to vectors. A single encoder reuses the token ids, so texts are tokenized once.
 
     Args:
         model: anything with ``encode``.
@@ -35,26 +35,26 @@ class TextReader:
         self._most = _characters(inside)
 
     def size(self, content: str | list[int]) -> int:
-        """Characters that are read, or tokens that were."""
+        """Characters that are tokenized, or the number of given token ids."""
         return min(len(content), self._most)
 
     def read(self, contents: Sequence[str] | Sequence[list[int]]) -> list[Tokenized]:
-        """Tokens of every text; those that are tokens already are checked."""
+        """Tokenize texts; given token ids are checked."""
         if contents and not isinstance(contents[0], str):
             return [self._given(ids) for ids in cast("Sequence[list[int]]", contents)]
         return self._read(cast("Sequence[str]", contents))
 
     def _given(self, ids: list[int]) -> Tokenized:
-        """Token ids of this model's tokenizer, which are known by what frames them."""
+        """Check that token ids start and end with the special tokens of this model."""
         encoder = self._encoder
         frame = [] if encoder is None else encoder.text_tokenizer.ids([""])[0]
         if encoder is None or len(frame) < 2 or [ids[0], ids[-1]] != [frame[0], frame[-1]]:
             raise APIError(
                 400,
                 "token_array",
-                "These are not token ids of this model: they do not begin and end as its own do. "
-                "Some clients count in another model's tokens: send texts (in LangChain: "
-                "OpenAIEmbeddings(check_embedding_ctx_length=False)).",
+                "These are not token ids of this model: they do not start and end with its special "
+                "tokens. Some clients use another model's tokenizer: send texts instead (in "
+                "LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False)).",
                 param="input",
             )
         if max(ids) >= int(encoder.backbone_config["vocab_size"]):
@@ -71,7 +71,7 @@ class TextReader:
             return [Tokenized(*each) for each in zip(texts, self._count(texts), short, strict=True)]
         seen = TokenizationStats()
         rows = self._encoder.tokenize(texts, truncation=seen)
-        full = [len(ids) >= self._encoder.max_length for ids in rows]  # and longer, perhaps
+        full = [len(ids) >= self._encoder.max_length for ids in rows]  # perhaps truncated
         sure = seen.cut in (0, sum(full))
         found = []
         for text, cut, ids, filled in zip(texts, short, rows, full, strict=True):
@@ -80,7 +80,7 @@ class TextReader:
         return found
 
     def run(self, items: Sequence[Tokenized]) -> Matrix:
-        """A vector for each item."""
+        """One vector per item."""
         if self._encoder is not None:
             return self._encoder.encode_ids([item.ids or [] for item in items])
         with warnings.catch_warnings():
@@ -89,7 +89,7 @@ class TextReader:
             return np.asarray(self.model.encode(texts, progress=False), np.float32)
 
     def _is_cut(self, text: str) -> bool:
-        """Read a text that fills the model again, by itself: others are longer than the model."""
+        """Tokenize a text of maximum length again by itself, to see whether it was truncated."""
         assert self._encoder is not None
         alone = TokenizationStats()
         self._encoder.tokenize([text], truncation=alone)
@@ -97,7 +97,7 @@ class TextReader:
 
 
 class JointReader:
-    """Triples, or pairs that are read together, to scores. Counts tokens of each text apart.
+    """From triples, or pairs that are read together, to scores.
 
     Args:
         model: anything that scores them.
@@ -109,18 +109,18 @@ class JointReader:
         self._most = _characters(model)
 
     def size(self, content: Sequence[str]) -> int:
-        """Characters that are read of all of them."""
+        """Characters that are tokenized."""
         return sum(min(len(text), self._most) for text in content)
 
     def read(self, contents: Sequence[Sequence[str]]) -> list[Tokenized]:
-        """Tokens of every triple or pair."""
+        """Count the tokens of each triple or pair, text by text."""
         items = [tuple(beginning(text, self._most) for text in item) for item in contents]
         counts = iter(self._count([text for item in items for text in item]))
         sums = [sum(itertools.islice(counts, len(item))) for item in items]
         return [Tokenized(*each) for each in zip(items, sums, strict=True)]
 
     def run(self, items: Sequence[Tokenized]) -> Matrix:
-        """A score for each item."""
+        """One score per item."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TertiumWarning)
             texts = [cast(tuple[str, ...], item.key) for item in items]
@@ -128,12 +128,12 @@ class JointReader:
 
 
 def _characters(model: Model) -> int:
-    """How much of a text is read, whatever follows."""
+    """Maximum characters of a text that can influence the model."""
     return max((min(encoder.max_characters, _MOST) for encoder in model.readers), default=_MOST)
 
 
 def _counter(model: Model) -> Callable[[Sequence[str]], list[int]]:
-    """Counts tokens of texts; words, for a model of which nothing is known."""
+    """Counts the tokens of texts; words, if the model has no known tokenizer."""
     if model.readers:
         return model.readers[0].count_tokens
     return lambda texts: [len(text.split()) + 2 for text in texts]

@@ -30,16 +30,16 @@ __all__ = ["ENDPOINTS", "Call", "Endpoint", "json_response", "pages", "routes"]
 _FOLDER = Path(__file__).parent / "page"
 _PAGES = {"/": "index.html", "/docs": "docs.html"}
 _STATUSES = {
-    400: "The request is not as it must be.",
+    400: "The request is invalid.",
     401: "An API key is missing or wrong.",
     404: "No such model is served.",
-    408: "The body came too slowly.",
+    408: "The body arrived too slowly.",
     413: "The request is too large.",
     415: "The request is not JSON.",
-    421: "The server does not answer to this name.",
-    429: "The queue is full; Retry-After says when to come back.",
+    421: "The host name is not accepted.",
+    429: "The queue is full; Retry-After says when to retry.",
     500: "The server failed.",
-    503: "Nothing here can answer.",
+    503: "No worker, model or index is available.",
     504: "The deadline passed.",
 }
 
@@ -49,9 +49,9 @@ class Call:
     """A request to an endpoint.
 
     Attributes:
-        service: what answers it.
-        request: as it came over HTTP.
-        size: bytes of its body.
+        service: the service that answers it.
+        request: the HTTP request.
+        size: size of its body in bytes.
     """
 
     service: Service
@@ -64,15 +64,15 @@ class Call:
         """A worker's answer.
 
         Args:
-            kind: what the worker is to do.
+            kind: the kind of work.
             contents: texts or triples.
-            count: how many inputs they are.
-            param: the field of the request that holds them.
+            count: number of inputs.
+            param: the field of the request that contains them.
             options: further fields for the worker.
         """
         most = self.service.settings.max_inputs
         if count > most:
-            message = f"{count:,} inputs are more than the {most:,} of one request. Send several."
+            message = f"A request may have at most {most:,} inputs, not {count:,}. Send several."
             raise APIError(413, "too_many_inputs", message, param=param)
         head = {"kind": kind, "contents": contents, **options}
         return await self.service.ask(self.request, head, size=self.size)
@@ -83,11 +83,11 @@ class Endpoint:
     """A path under ``/v1`` that takes a JSON body.
 
     Attributes:
-        summary: a line for the description of the interface.
-        request: what the body must hold.
-        answer: what the answer holds.
-        handle: makes it, given the call and the body.
-        errors: statuses beyond those that every endpoint may answer with.
+        summary: its summary in the OpenAPI description.
+        request: schema of the body.
+        answer: schema of the answer.
+        handle: computes the answer from the call and the body.
+        errors: statuses beyond those that all endpoints share.
     """
 
     summary: str
@@ -98,7 +98,7 @@ class Endpoint:
 
 
 async def _embeddings(call: Call, asked: schemas.EmbeddingsRequest) -> dict[str, Any]:
-    """One vector of length 1 for each text."""
+    """One unit-length vector per text."""
     name = call.service.model(asked.model).name
     found, body = await call.ask(
         *("embed", asked.input),
@@ -118,23 +118,20 @@ async def _embeddings(call: Call, asked: schemas.EmbeddingsRequest) -> dict[str,
 
 
 async def _similarity(call: Call, asked: schemas.SimilarityRequest) -> dict[str, Any]:
-    """One score for each pair, on the scale of the model."""
-    name = call.service.model(asked.model).name
-    texts = [text for pair in asked.pairs for text in pair]
-    found, _ = await call.ask("score", texts, count=len(asked.pairs), param="pairs", model=name)
-    return _scores(name, found)
+    """One score per pair, on the model's scale."""
+    return _scores(await _compared(call, asked.pairs, asked.model, None, param="pairs"))
 
 
 async def _conditional(call: Call, asked: schemas.ConditionalRequest) -> dict[str, Any]:
-    """One score for each triple of two texts and a condition."""
+    """One score per triple of two texts and a condition."""
     name = call.service.model(asked.model, takes_conditions=True).name
     count = len(asked.triples)
     found, _ = await call.ask("grade", asked.triples, count=count, param="triples", model=name)
-    return _scores(name, found)
+    return _scores({**found, "model": name})
 
 
 async def _explain(call: Call, asked: schemas.ExplainRequest) -> dict[str, Any]:
-    """Contributions of words to the score of two texts."""
+    """How much each word contributes to the score of two texts."""
     name = call.service.model(asked.model, takes_conditions=asked.on is not None).name
     texts = [asked.a, asked.b, asked.on]
     found, _ = await call.ask("explain", texts, count=1, param="a", model=name)
@@ -142,14 +139,14 @@ async def _explain(call: Call, asked: schemas.ExplainRequest) -> dict[str, Any]:
 
 
 async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
-    """The texts of the index that are nearest to each query."""
+    """The nearest texts in the index, for each query."""
     index, settings = call.service.pool.index, call.service.settings
     if settings.index is None:
         raise APIError(
             503,
             "no_index",
-            "No index is served: build one with 'tertium index build' and name its folder "
-            "with --index.",
+            "No index is served: build one with 'tertium index build' and start the server with "
+            "--index FOLDER.",
         )
     if index is None:
         message = "The index cannot be searched at the moment."
@@ -158,11 +155,11 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
         message = f"The index is searched with '{index['name']}', not with '{asked.model}'."
         raise APIError(404, "model_not_found", message, param="model")
     if asked.k > settings.max_hits:
-        message = f"k may be {settings.max_hits} at most."
+        message = f"k may be at most {settings.max_hits}."
         raise APIError(400, "too_many_hits", message, param="k")
     reranks = asked.on is not None or asked.rerank is not None
     if reranks and asked.rerank_top > settings.max_hits:
-        message = f"rerank_top may be {settings.max_hits} at most."
+        message = f"rerank_top may be at most {settings.max_hits}."
         raise APIError(400, "too_many_hits", message, param="rerank_top")
     found, _ = await call.ask(
         *("search", asked.query),
@@ -189,7 +186,7 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
 
 
 async def _rerank(call: Call, asked: schemas.RerankRequest) -> Any:
-    """Texts in the order of their scores with a query, in the shape that the client knows."""
+    """Texts ranked by their scores with a query, in the format of the client's API."""
     given = asked.texts or asked.documents or []
     texts = [each if isinstance(each, str) else each.text for each in given]
     found = await _compared(
@@ -217,9 +214,9 @@ async def _rerank(call: Call, asked: schemas.RerankRequest) -> Any:
 
 
 async def _compared(
-    call: Call, pairs: list[tuple[str, str]], model: str | None, on: str | None, *, param: str
+    call: Call, pairs: Sequence[Sequence[str]], model: str | None, on: str | None, *, param: str
 ) -> dict[str, Any]:
-    """Scores of pairs by a served model, perhaps in some respect."""
+    """Scores of pairs by a served model, optionally under a condition."""
     name = call.service.model(model, takes_conditions=on is not None).name
     if not pairs:
         return {"scores": [], "scale": [0.0, 1.0], "model": name, "tokens": 0, "cut": 0}
@@ -234,7 +231,7 @@ async def _compared(
 
 ENDPOINTS: dict[str, Endpoint] = {
     "embeddings": Endpoint(
-        "Vectors of texts, as OpenAI gives them",
+        "Embeddings of texts, compatible with OpenAI",
         schemas.EmbeddingsRequest,
         schemas.EmbeddingsAnswer,
         _embeddings,
@@ -246,26 +243,26 @@ ENDPOINTS: dict[str, Endpoint] = {
         _similarity,
     ),
     "conditional": Endpoint(
-        "How alike they are in a given respect",
+        "How similar they are under a condition",
         schemas.ConditionalRequest,
         schemas.ScoresAnswer,
         _conditional,
     ),
     "explain": Endpoint(
-        "Which words made a score",
+        "Which words account for a score",
         schemas.ExplainRequest,
         schemas.ExplainAnswer,
         _explain,
-        errors=((501, "The model cannot."),),
+        errors=((501, "The model cannot explain its scores."),),
     ),
     "search": Endpoint(
-        "The nearest texts of the index",
+        "The nearest texts in the index",
         schemas.SearchRequest,
         schemas.SearchAnswer,
         _search,
     ),
     "rerank": Endpoint(
-        "Texts in the order of their scores with a query",
+        "Texts ranked by their scores with a query",
         schemas.RerankRequest,
         schemas.RerankAnswer,
         _rerank,
@@ -274,11 +271,11 @@ ENDPOINTS: dict[str, Endpoint] = {
 
 
 def routes(service: Service) -> APIRouter:
-    """All paths under ``/v1``, as the description of the interface states them."""
+    """All paths under ``/v1``, with their OpenAPI descriptions."""
     router = APIRouter(prefix="/v1")
     for name, endpoint in ENDPOINTS.items():
         schema = endpoint.request.model_json_schema(ref_template="#/components/schemas/{model}")
-        schema.pop("$defs", None)  # answers hold the same, and FastAPI describes those
+        schema.pop("$defs", None)  # also part of the answers, which FastAPI describes
         router.add_api_route(
             f"/{name}",
             _answering(endpoint, service),
@@ -298,14 +295,14 @@ def routes(service: Service) -> APIRouter:
         )
 
     async def models() -> Response:
-        """The models, what they answer, and how many texts there are to search."""
+        """The models, their endpoints, and the size of the index."""
         return json_response({"object": "list", "data": _models(service), "version": __version__})
 
     router.add_api_route(
         "/models",
         models,
         methods=["GET"],
-        summary="What is served",
+        summary="Models and index",
         operation_id="models",
         responses={
             200: {"model": schemas.ModelsAnswer},
@@ -330,7 +327,7 @@ def _answering(endpoint: Endpoint, service: Service) -> Callable[[Request], Awai
 
 @contextlib.contextmanager
 def _receiving(service: Service) -> Iterator[None]:
-    """Slow bodies take no places of the queue, but their number is limited, too."""
+    """Limit the number of bodies being received, which take no place in the queue."""
     if service.receiving >= 4 * service.settings.queue_requests:
         service.metrics.refused.labels("queue_full").inc()
         raise APIError(
@@ -349,7 +346,7 @@ def _receiving(service: Service) -> Iterator[None]:
 def _models(service: Service) -> list[dict[str, Any]]:
     found, index = [], service.pool.index
     for served in service.settings.served:
-        known = service.pool.known.get(served.name, {})  # nothing, before it is loaded
+        known = service.pool.known.get(served.name, {})  # empty until it is loaded
         answers = ["conditional"] if served.takes_conditions else ["embeddings", "similarity"]
         answers += ["explain"] if known.get("explains", True) else []
         keys = ("scale", "dimension", "decision")
@@ -380,9 +377,9 @@ def _entry(
     return {**about, "answers": answers, "state": state, **size}
 
 
-def _scores(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    keys = ("scores", "scale", "decisions", "decision")
-    return {**{key: found[key] for key in keys}, "model": name, **_usage(found)}
+def _scores(found: dict[str, Any]) -> dict[str, Any]:
+    keys = ("scores", "scale", "decisions", "decision", "model")
+    return {**{key: found[key] for key in keys}, **_usage(found)}
 
 
 def _usage(found: dict[str, Any]) -> dict[str, Any]:
@@ -401,16 +398,16 @@ def _errors(statuses: dict[int, str]) -> dict[int | str, dict[str, Any]]:
 
 
 def json_response(content: Any) -> Response:
-    """An answer."""
+    """A JSON response; numpy arrays are allowed."""
     body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, media_type="application/json")
 
 
 def pages(shown: Mapping[str, str] = _PAGES) -> APIRouter:
-    """Files of the package, read once; nothing comes from elsewhere.
+    """The pages and their assets, all from the package's own files.
 
     Args:
-        shown: the page at each path.
+        shown: file name of the page at each path.
     """
     router = APIRouter(include_in_schema=False)
     files = {path.name: _load(path) for path in sorted(_FOLDER.iterdir()) if path.is_file()}

@@ -1,4 +1,4 @@
-"""What requests must hold, and what answers do."""
+"""Schemas of requests and answers."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -32,12 +32,12 @@ __all__ = [
 
 
 def _whole(value: Any) -> Any:
-    """JSON does not tell 3 from 3.0."""
+    """Accept 3.0 as 3, which JSON does not distinguish."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _several(value: Any) -> Any:
-    """One text is a list of one."""
+    """Wrap a single text in a list."""
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list):
@@ -46,7 +46,7 @@ def _several(value: Any) -> Any:
 
 
 def _inputs(value: Any) -> Any:
-    """One text, or the tokens of one, are a list of one."""
+    """Wrap a single text, or its token ids, in a list."""
     if isinstance(value, str) or _is_tokens(value):
         return [value]
     if not isinstance(value, list):
@@ -86,23 +86,23 @@ Texts = Annotated[Several, BeforeValidator(_several, json_schema_input_type=Text
 
 
 class _Request(BaseModel):
-    """Fields that it does not know are mistakes."""
+    """Unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: Text | None = Field(None, description="The name that /v1/models tells, or nothing.")
+    model: Text | None = Field(None, description="A name from /v1/models; optional.")
 
 
 class EmbeddingsRequest(_Request):
-    """As OpenAI's; what else its clients send is left out."""
+    """Like OpenAI's; other fields that its clients send are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     input: Inputs = Field(
-        description="One text or several, or their token ids as this model's tokenizer gives them."
+        description="One or more texts, or their token ids by this model's tokenizer."
     )
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: Count | None = Field(None, description="Keep the first so many.", lt=2**31)
+    dimensions: Count | None = Field(None, description="Keep only the first N.", lt=2**31)
     user: Text | None = Field(None, description="Not used.")
 
     @field_validator("input")
@@ -120,36 +120,36 @@ class SimilarityRequest(_Request):
 
 
 class ConditionalRequest(_Request):
-    """Two texts and the respect in which to compare them, each."""
+    """Triples of two texts and the condition to compare them under."""
 
     triples: Annotated[list[Triple], Some]
 
 
 class ExplainRequest(_Request):
-    """Two texts whose score is to be explained, perhaps in some respect."""
+    """Two texts whose score to explain, optionally under a condition."""
 
     a: Text
     b: Text
-    on: Text | None = Field(None, description="The condition, for the model that takes them.")
+    on: Text | None = Field(None, description="The condition, for a model that takes conditions.")
 
 
 class SearchRequest(_Request):
-    """Texts to look for in the index."""
+    """Queries for the index."""
 
     query: Texts
-    k: Count = Field(10, description="How many hits for each.")
-    threshold: float | None = Field(None, allow_inf_nan=False, description="The smallest cosine.")
+    k: Count = Field(10, description="Number of hits per query.")
+    threshold: float | None = Field(None, allow_inf_nan=False, description="Minimum cosine.")
     where: Text | None = Field(
-        None, description="A filter of columns, such as: year >= 2020 AND lang = 'en'"
+        None, description="A filter on columns, such as: year >= 2020 AND lang = 'en'"
     )
-    hybrid: bool = Field(default=False, description="Rank by meaning and by words together.")
+    hybrid: bool = Field(default=False, description="Rank by meaning and keywords together.")
     rerank: Text | None = Field(
-        None, description="A served model that puts the first hits in order by its own scores."
+        None, description="A served model that reorders the first hits by its own scores."
     )
     on: Text | None = Field(
-        None, description="Rank the first hits in this respect, by the model that takes conditions."
+        None, description="Reorder the first hits under this condition, by a conditional model."
     )
-    rerank_top: Count = Field(50, description="How many hits these models are given.")
+    rerank_top: Count = Field(50, description="Number of hits to reorder.")
 
 
 class RerankDocument(BaseModel):
@@ -159,32 +159,32 @@ class RerankDocument(BaseModel):
 
 
 class RerankRequest(_Request):
-    """Texts to put in order, as clients of Cohere (documents) or of TEI (texts) send them."""
+    """Texts to rank, in the format of Cohere (documents) or TEI (texts)."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     query: Text
     documents: Annotated[list[Text | RerankDocument], Some] | None = Field(
-        None, description="As Cohere's clients call them."
+        None, description="The texts, as Cohere names them."
     )
-    texts: Several | None = Field(None, description="As TEI's clients call them.")
-    top_n: Count | None = Field(None, description="Answer only the best so many.")
-    return_documents: bool = Field(default=False, description="Answer with the texts (Cohere).")
-    return_text: bool = Field(default=False, description="Answer with the texts (TEI).")
+    texts: Several | None = Field(None, description="The texts, as TEI names them.")
+    top_n: Count | None = Field(None, description="Return only the best N.")
+    return_documents: bool = Field(default=False, description="Include the texts (Cohere).")
+    return_text: bool = Field(default=False, description="Include the texts (TEI).")
     raw_scores: bool = Field(
         default=False, description="Scores on the model's own scale, not 0 to 1."
     )
-    on: Text | None = Field(None, description="The respect in which they are compared.")
+    on: Text | None = Field(None, description="The condition to compare them under.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.documents is None) == (self.texts is None):
-            raise PydanticCustomError("rerank", "Send documents, or texts")
+            raise PydanticCustomError("rerank", "Send either documents or texts")
         return self
 
 
 class Usage(BaseModel):
-    """Tokens that were read."""
+    """Number of tokens processed."""
 
     prompt_tokens: int
     total_tokens: int
@@ -205,27 +205,27 @@ class EmbeddingsAnswer(BaseModel):
     data: list[Embedding]
     model: str
     usage: Usage
-    truncated: int = Field(description="Texts that were longer than the model reads.")
+    truncated: int = Field(description="Number of texts that exceed the model's maximum length.")
 
 
 class DecisionAbout(BaseModel):
-    """The threshold that a model was fitted with, and where it comes from."""
+    """A model's fitted threshold, and what it was fitted on."""
 
     name: str = Field(description="What is decided, such as duplicate.")
     threshold: float | None
     goal: Literal["precision", "recall", "f1"] | None
     wanted: float | None
     confidence: float | None
-    pairs: int = Field(description="How many it was fitted on.")
+    pairs: int = Field(description="Number of pairs it was fitted on.")
     file: str
 
 
 class Verdict(BaseModel):
-    """What the threshold and the calibration say of a pair."""
+    """The decision on a pair, by threshold and calibration."""
 
     decision: Literal["yes", "no"] | None
-    probability: float | None = Field(description="That it is one to accept.")
-    grade: float | None = Field(description="On the scale of the labels it was fitted on.")
+    probability: float | None = Field(description="Probability that the answer is yes.")
+    grade: float | None = Field(description="Grade on the scale of the labels it was fitted on.")
 
 
 class ScoresAnswer(BaseModel):
@@ -233,7 +233,7 @@ class ScoresAnswer(BaseModel):
 
     scores: list[float]
     scale: Scale
-    decisions: list[Verdict] | None = Field(description="Null for a model without threshold.")
+    decisions: list[Verdict] | None = Field(description="Null for a model without a threshold.")
     decision: DecisionAbout | None
     model: str
     usage: Usage
@@ -241,21 +241,21 @@ class ScoresAnswer(BaseModel):
 
 
 class Hit(Verdict):
-    """A text of the index that was found; a verdict is by its cosine."""
+    """A text that was found in the index, with a verdict by its cosine."""
 
     id: str
     text: str
     score: float = Field(
-        description="The cosine, in a hybrid search the sum of reciprocal ranks, or the score of "
-        "the model that reranks."
+        description="The cosine, in a hybrid search the sum of reciprocal ranks, or the reranking "
+        "model's score."
     )
     cosine: float | None = Field(description="Null for a text that was found only by its words.")
     columns: dict[str, Any] = Field(description="Its further columns.")
-    passage: str | None = Field(description="Of a long text, what is nearest to the query.")
+    passage: str | None = Field(description="The part of a long text nearest to the query.")
 
 
 class SearchAnswer(BaseModel):
-    """What was found for each query, the nearest first."""
+    """Hits for each query, nearest first."""
 
     results: list[list[Hit]]
     decision: DecisionAbout | None = Field(
@@ -267,15 +267,15 @@ class SearchAnswer(BaseModel):
 
 
 class Ranked(BaseModel):
-    """A document's place in the request, and its score."""
+    """A document's position in the request, and its score."""
 
     index: int
-    relevance_score: float = Field(description="From 0 to 1, unless raw scores are wanted.")
+    relevance_score: float = Field(description="From 0 to 1, unless raw_scores is set.")
     document: RerankDocument | None = None
 
 
 class RankedText(BaseModel):
-    """The same for a client of TEI."""
+    """A text's position in the request, and its score, in TEI's format."""
 
     index: int
     score: float
@@ -283,7 +283,7 @@ class RankedText(BaseModel):
 
 
 class RerankResults(BaseModel):
-    """The best first."""
+    """Documents in Cohere's format, best first."""
 
     id: str
     results: list[Ranked]
@@ -293,17 +293,17 @@ class RerankResults(BaseModel):
 
 
 class RerankAnswer(RootModel[RerankResults | list[RankedText]]):
-    """Documents are answered by an object, texts by a list."""
+    """An object for documents (Cohere), a list for texts (TEI)."""
 
 
 class ExplainedWord(BaseModel):
-    """A word, and what it does to the score."""
+    """A word and its contribution to the score."""
 
     word: str
-    start: int = Field(description="Its first character in the text.")
-    end: int = Field(description="The first character after it.")
+    start: int = Field(description="Offset of its first character in the text.")
+    end: int = Field(description="Offset just after its last character.")
     occlusion: float = Field(description="By how much the score falls without the word.")
-    gradients: None = Field(description="The server computes none.")
+    gradients: None = Field(description="Always null: the server does not compute gradients.")
 
 
 class ExplainedText(BaseModel):
@@ -314,56 +314,58 @@ class ExplainedText(BaseModel):
 
 
 class RemovedWord(BaseModel):
-    """A word that is left out."""
+    """A removed word."""
 
     text: Literal[0, 1]
-    place: int = Field(description="Its place among the words of the text.")
+    place: int = Field(description="Its position among the words of the text.")
     word: str
 
 
 class Change(BaseModel):
-    """The fewest words found without which the score is another one, at most two."""
+    """The fewest words, at most two, whose removal changes the score by a given amount."""
 
-    by: float = Field(description="How far the score was to move.")
-    reached: bool = Field(description="If not, these words move it farthest.")
-    score: float = Field(description="Without these words.")
+    by: float = Field(description="The required change in score.")
+    reached: bool = Field(description="If false, these are the words that change it most.")
+    score: float = Field(description="Score without these words.")
     removed: list[RemovedWord]
 
 
 class Attention(BaseModel):
-    """Attention between words; a row is the word that looks, null what a model does not relate."""
+    """Attention between words; rows are queries, and null where a model does not relate words."""
 
-    words: list[str] = Field(description="Of both texts.")
-    split: int = Field(description="How many of them belong to the first.")
+    words: list[str] = Field(description="Words of both texts.")
+    split: int = Field(description="How many of them belong to the first text.")
     condition: str
-    marked: list[int] = Field(description="Words that exchange most with the condition.")
-    relevance: list[float] = Field(description="What each word exchanges with it.")
+    marked: list[int] = Field(description="Words that exchange most attention with the condition.")
+    relevance: list[float] = Field(description="Attention each word exchanges with the condition.")
     without_condition: AttentionRows
     attention: AttentionRows = Field(description="With the condition.")
-    reallocated: AttentionRows | None = Field(description="If the model's head reallocates it.")
+    reallocated: AttentionRows | None = Field(
+        description="After reallocation, if the model's head does that."
+    )
 
 
 class ExplainAnswer(BaseModel):
-    """A score, word by word; what ``tertium explain --json`` prints."""
+    """A score, word by word, in the format of ``tertium explain --json``."""
 
     model: str
     condition: str | None
-    score: float = Field(description="Within the scale.")
-    unclipped: float = Field(description="The same where the model goes beyond its scale.")
+    score: float = Field(description="The score, clipped to the scale.")
+    unclipped: float = Field(description="The score before clipping.")
     scale: Scale
     method: Literal["occlusion"]
     texts: Annotated[list[ExplainedText], Field(min_length=2, max_length=2)]
     smallest_change: Change
-    gradients: None = Field(description="The server computes none.")
+    gradients: None = Field(description="Always null: the server does not compute gradients.")
     alignment: list[list[float]] | None = Field(
-        description="Cosines of words, a row for each of the first text, if the model shows them."
+        description="Cosines of words, one row per word of the first text, if available."
     )
-    attention: Attention | None = Field(description="Under a condition, if the model shows it.")
+    attention: Attention | None = Field(description="Only under a condition, if available.")
     notes: list[str] = Field(description="Why something is missing.")
 
 
 class ServedModel(BaseModel):
-    """A model, and which paths it answers."""
+    """A model and its endpoints."""
 
     id: str
     object: Literal["model"]
@@ -371,17 +373,17 @@ class ServedModel(BaseModel):
     owned_by: str
     answers: list[str]
     state: Literal["loaded", "loading", "unloaded", "failed"] = Field(
-        description="Whether any worker has it in memory; a failed one is tried again later."
+        description="Whether any worker has it in memory; a failed one is retried later."
     )
     scale: Scale | None = Field(description="Null until it has been loaded once.")
-    dimension: int | None = Field(description="Null without vectors, and until it has been loaded.")
-    texts: int | None = Field(description="How many there are to search.")
-    decision: DecisionAbout | None = Field(description="Of a model that was fitted on pairs.")
-    columns: list[str] | None = Field(description="What searches can be filtered by.")
+    dimension: int | None = Field(description="Null without vectors, or until it has been loaded.")
+    texts: int | None = Field(description="Number of texts in the index.")
+    decision: DecisionAbout | None = Field(description="The threshold of a fitted model.")
+    columns: list[str] | None = Field(description="Columns that searches can filter by.")
 
 
 class ModelsAnswer(BaseModel):
-    """What is served."""
+    """The served models and the index."""
 
     object: Literal["list"]
     data: list[ServedModel]
@@ -389,19 +391,19 @@ class ModelsAnswer(BaseModel):
 
 
 class Health(BaseModel):
-    """How the server is."""
+    """The state of the server."""
 
     status: Literal["ok", "loading", "stopping"]
     search: Literal["ok", "unavailable"] | None = Field(
-        None, description="Whether the index can be searched; missing without one."
+        None, description="Whether the index can be searched; absent without one."
     )
     failed: list[str] | None = Field(
-        None, description="Models that cannot be loaded at the moment; missing without one."
+        None, description="Models that cannot be loaded at the moment; absent if there are none."
     )
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong."""
+    """An error."""
 
     message: str
     type: str
@@ -410,6 +412,6 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    """The one shape of errors."""
+    """The common shape of errors."""
 
     error: ErrorDetail

@@ -1,4 +1,4 @@
-"""The index of a worker, which may grow, be damaged, and be replaced while it is searched."""
+"""The index of a worker, which may grow, be damaged or be replaced while it is served."""
 
 import contextlib
 import math
@@ -16,19 +16,19 @@ __all__ = ["HostedIndex", "unsearchable"]
 
 
 class _Rebuilt(TertiumError):
-    """The index is another one, which has to be opened again."""
+    """The index was rebuilt and must be reopened."""
 
 
 class HostedIndex:
-    """The index of a worker: texts that are added are found, and damage disables only the search.
+    """The index of a worker: added texts are found, and damage only disables search.
 
     Args:
-        folder: where it is.
+        folder: the index.
         open_index: opens it, with its model.
-        retry: seconds between two looks at a folder that is damaged.
+        retry: seconds between two checks of a damaged index.
 
     Attributes:
-        fault: why it cannot be searched, if it cannot.
+        fault: why it cannot be searched, or None.
     """
 
     def __init__(self, folder: Path, open_index: Callable[[Path], Index], *, retry: float) -> None:
@@ -36,13 +36,13 @@ class HostedIndex:
         self._open_index = open_index
         self._retry = retry
         self._index: Index | None = None
-        self._seen: object = None  # what the folder held when it failed
+        self._seen: object = None  # contents of the folder when it failed
         self._looked = -math.inf
         self.fault: str | None = None
         self.open()
 
     def about(self) -> dict[str, Any]:
-        """What can be searched, or why nothing can."""
+        """Its description, or why it cannot be searched."""
         index = self._index
         if index is None:
             return {"index": None, "fault": self.fault}
@@ -53,7 +53,7 @@ class HostedIndex:
         return {"index": about, "fault": None}
 
     def open(self) -> None:
-        """Open it, or note why that fails."""
+        """Open it, or record why that failed."""
         try:
             self._index = self._open_index(self._folder)
             self.fault = None
@@ -61,10 +61,10 @@ class HostedIndex:
             self._give_up(error)
 
     def is_worth_opening(self, now: float) -> bool:
-        """Whether it failed, and its folder now holds something else.
+        """Whether it failed and its folder has changed since.
 
         Args:
-            now: seconds by any clock; the folder is looked at no more often than ``retry``.
+            now: seconds by any clock; the folder is checked at most every ``retry`` seconds.
         """
         if self.fault is None or now - self._looked < self._retry:
             return False
@@ -80,7 +80,7 @@ class HostedIndex:
         where: str | None,
         words: Sequence[str] | None,
     ) -> list[list[dict[str, Any]]]:
-        """The texts that are nearest to each row, best first; by words as well, if there are."""
+        """The nearest texts to each row, best first; a hybrid search if ``words`` are given."""
         if self._index is None:
             raise unsearchable()
         try:
@@ -109,14 +109,14 @@ class HostedIndex:
 
     @property
     def prompt(self) -> str:
-        """What the model wants before queries."""
+        """The model's prompt for queries."""
         return "" if self._index is None else self._index.manifest.prompts.get("query", "")
 
     def _refresh(self, index: Index) -> None:
         before = index.manifest.model.fingerprint
         index.refresh()
         if index.manifest.model.fingerprint != before:
-            raise _Rebuilt(f"{index.folder} was built again, with another model.")
+            raise _Rebuilt(f"{index.folder} was rebuilt with another model.")
 
     def _give_up(self, error: Exception) -> None:
         self._index = None
@@ -131,9 +131,9 @@ def unsearchable() -> APIError:
 
 
 def _contents(folder: Path) -> object:
-    """The files of a folder with their sizes and times; another folder has others.
+    """The files of a folder with their sizes, times and inodes, to detect changes.
 
-    What SQLite has beside its file while that is open says nothing.
+    SQLite's temporary files are ignored.
     """
     found = []
     for path in sorted(folder.rglob("*")):

@@ -1,4 +1,4 @@
-"""What the routes share: the workers, the queue, and one way to ask."""
+"""Shared by all routes: the workers, the queue, and sending a request to a worker."""
 
 import asyncio
 import contextlib
@@ -20,16 +20,16 @@ from tertium.serve.settings import Served, Settings
 
 __all__ = ["Queue", "Service"]
 
-_RECENT = 64  # answers by which the rate is estimated
-_LONGEST = 60  # seconds; nobody is asked to wait longer
+_RECENT = 64  # answers used to estimate the rate
+_LONGEST = 60  # maximum of Retry-After, in seconds
 
 
 class Queue:
-    """Places for requests that are accepted and not yet answered.
+    """A limit on requests that are accepted and not yet answered.
 
     Args:
-        requests: how many there are.
-        size: bytes that their bodies may have together.
+        requests: maximum number of requests.
+        size: maximum total size of their bodies in bytes.
         metrics: counts both.
     """
 
@@ -45,14 +45,14 @@ class Queue:
 
     @contextlib.contextmanager
     def place(self, size: int) -> Iterator[None]:
-        """Hold a place, or raise an error that says when to come back."""
+        """Hold a place, or raise an error that says when to retry."""
         if self.held >= self._requests or self._held_bytes + size > self._size:
             self._metrics.refused.labels("queue_full").inc()
             seconds = self.pause()
             raise APIError(
                 429,
                 "queue_full",
-                f"Too many requests wait for an answer; try again in {seconds} s.",
+                f"Too many requests are waiting; try again in {seconds} s.",
                 headers={"Retry-After": str(seconds)},
             )
         self.accepted += 1
@@ -65,7 +65,7 @@ class Queue:
             self._left.append(time.monotonic())
 
     def pause(self) -> int:
-        """Seconds until half of what waits should be answered, at the recent rate."""
+        """Seconds until half of the queue should be answered, at the recent rate."""
         if len(self._left) < 2:
             return 1
         pace = len(self._left) / max(time.monotonic() - self._left[0], 1e-3)
@@ -79,12 +79,12 @@ class Queue:
 
 
 class Service:
-    """What all routes of a server share.
+    """Settings, workers, queue and metrics of a server.
 
     Args:
-        settings: how it is set up.
-        pool: its workers.
-        metrics: its counters.
+        settings: the settings.
+        pool: the workers.
+        metrics: the metrics.
     """
 
     def __init__(self, settings: Settings, pool: Pool, metrics: Metrics) -> None:
@@ -94,14 +94,14 @@ class Service:
         self.queue = Queue(
             requests=settings.queue_requests, size=settings.queue_bytes, metrics=metrics
         )
-        self.receiving = 0  # bodies that are on their way
+        self.receiving = 0  # bodies that are being received
         self.stopping = False
 
     def model(self, name: str | None, *, takes_conditions: bool = False) -> Served:
         """The model of this name, or the first of its kind.
 
         Raises:
-            APIError: there is none that answers this.
+            APIError: there is no such model.
         """
         served = [
             each for each in self.settings.served if each.takes_conditions is takes_conditions
@@ -110,25 +110,24 @@ class Service:
             raise APIError(
                 503,
                 "no_conditional_model",
-                "No model that takes conditions is served: it was switched off with "
-                "--conditional-model none.",
+                "No conditional model is served: it was disabled with --conditional-model none.",
             )
         for each in served:
             if name in (None, each.name):
                 return each
         names = " or ".join(f"'{each.name}'" for each in served)
-        message = f"This is answered by {names}, not by '{name}'."
+        message = f"This endpoint is served by {names}, not by '{name}'."
         raise APIError(404, "model_not_found", message, param="model")
 
     async def start(self) -> None:
-        """Start the workers and learn what they serve."""
+        """Start the workers, and wait until one is ready."""
         folder = self.settings.index
-        if folder is not None and not folder.is_dir():  # a mistake, while a damaged one is a fault
+        if folder is not None and not folder.is_dir():  # unlike a damaged index, this is fatal
             raise TertiumError(f"{folder} holds no index: build one with tertium index build.")
         await self.pool.start()
 
     def indexed(self) -> tuple[int, list[str]]:
-        """Texts and columns of the index, those that were added since the start included."""
+        """Number of texts and columns of the index, including those added since the start."""
         index, folder = self.pool.index, self.settings.index
         assert index is not None and folder is not None
         try:
@@ -138,7 +137,7 @@ class Service:
             return int(index["texts"]), []
 
     async def ask(self, request: Request, head: dict[str, Any], *, size: int) -> Message:
-        """The worker's answer, unless the queue is full, time is up or the client goes away."""
+        """A worker's answer; raises if the queue is full, time is up or the client disconnects."""
         left = request.state.arrived + self.settings.deadline - time.monotonic()
         with self.queue.place(size):
             pending = self.pool.ask({**head, "client": request.state.client})
@@ -161,7 +160,7 @@ class Service:
     def _unanswered(self, *, client_gone: bool) -> APIError:
         if client_gone:
             self.metrics.dropped.inc()
-            return APIError(499, "client_gone", "The client went away.")
+            return APIError(499, "client_gone", "The client closed the connection.")
         if not self.pool.ready:
             return APIError(503, "no_worker", "No worker is ready.", headers={"Retry-After": "10"})
         self.metrics.refused.labels("deadline").inc()

@@ -1,7 +1,7 @@
-"""How the server is set up: flags before variables before a file, all checked before it starts.
+"""Settings of the server: flags override environment variables, which override a file.
 
-Beyond the standard library nothing is imported until settings are read, so that the command line
-can make its flags of them.
+Only the standard library is imported until settings are read, because the command line builds its
+flags from them.
 """
 
 import difflib
@@ -29,21 +29,21 @@ __all__ = [
 ]
 
 PREFIX = "TERTIUM_SERVE_"
-Names = tuple[str, ...]  # a variable holds several with commas between them
+Names = tuple[str, ...]  # comma-separated in an environment variable
 
 
 @dataclass(frozen=True)
 class About:
-    """What the declaration of a setting says beside its name, type and default.
+    """The declaration of a setting, beyond its name, type and default.
 
     Attributes:
-        help: what it means.
-        panel: the heading of its flag in the help.
-        flags: of the command line, if not its name.
-        default: as the help states it, if not as it is.
-        ge: at least this.
-        gt: more than this.
-        le: at most this.
+        help: its description.
+        panel: the panel of its flag in the help.
+        flags: its flags, if not its name.
+        default: its default as shown in the help, if not the value.
+        ge: minimum.
+        gt: exclusive minimum.
+        le: maximum.
     """
 
     help: str
@@ -57,7 +57,7 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that can be set: each name is a flag, a key of the file, and ends a variable."""
+    """All settings; each is a flag, a key of the file, and an environment variable."""
 
     model: Annotated[
         Names,
@@ -81,7 +81,7 @@ class Settings:
     max_models: Annotated[
         int,
         About(
-            "Most models that a worker keeps loaded; the least recently used leaves",
+            "Maximum models a worker keeps loaded; the least recently used is unloaded",
             panel="Models",
             ge=1,
         ),
@@ -100,35 +100,35 @@ class Settings:
     ] = 1
     threads: Annotated[
         int | None,
-        About("Threads of each worker", panel="Models", default="all processors", ge=1, le=256),
+        About("Threads per worker", panel="Models", default="all processors", ge=1, le=256),
     ] = None
-    batch_tokens: Annotated[int, About("Most tokens in a batch", panel="Models", ge=1)] = 4096
+    batch_tokens: Annotated[int, About("Maximum tokens per batch", panel="Models", ge=1)] = 4096
     host: Annotated[str, About("Address to listen on", panel="Where")] = "127.0.0.1"
     port: Annotated[int, About("Port, or 0 for a free one", panel="Where", ge=0, le=65_535)] = 8080
     page: Annotated[bool, About("Serve a page at /", panel="Where")] = True
     access_log: Annotated[
         bool, About("Log a line for every request, without texts", panel="Where")
     ] = False
-    max_body_bytes: Annotated[int, About("Largest request body", ge=1024)] = 2 * 2**20
-    max_inputs: Annotated[int, About("Most texts, pairs or triples in a request", ge=1)] = 512
-    max_tokens: Annotated[
-        int, About("Most tokens in a request, as far as the model reads", ge=1)
-    ] = 65_536
-    max_explained_words: Annotated[int, About("Most words of both texts to explain", ge=1)] = 128
+    max_body_bytes: Annotated[int, About("Maximum size of a request body", ge=1024)] = 2 * 2**20
+    max_inputs: Annotated[int, About("Maximum texts, pairs or triples per request", ge=1)] = 512
+    max_tokens: Annotated[int, About("Maximum tokens per request, after truncation", ge=1)] = 65_536
+    max_explained_words: Annotated[int, About("Maximum words to explain, in both texts", ge=1)] = (
+        128
+    )
     max_explained_characters: Annotated[
-        int, About("Most characters of both texts to explain", ge=1)
+        int, About("Maximum characters to explain, in both texts", ge=1)
     ] = 2048
-    max_hits: Annotated[int, About("Most hits of a search", ge=1)] = 100
-    queue_requests: Annotated[int, About("Most requests that may wait", ge=1)] = 256
-    queue_bytes: Annotated[int, About("Most bytes of waiting requests", ge=1024)] = 64 * 2**20
-    deadline: Annotated[float, About("Seconds for a request", gt=0, le=3600)] = 30.0
-    max_header_bytes: Annotated[int, About("Largest request headers", ge=1024)] = 65_536
-    max_headers: Annotated[int, About("Most request headers", ge=8)] = 100
+    max_hits: Annotated[int, About("Maximum hits of a search", ge=1)] = 100
+    queue_requests: Annotated[int, About("Maximum waiting requests", ge=1)] = 256
+    queue_bytes: Annotated[int, About("Maximum bytes of waiting requests", ge=1024)] = 64 * 2**20
+    deadline: Annotated[float, About("Seconds to answer a request", gt=0, le=3600)] = 30.0
+    max_header_bytes: Annotated[int, About("Maximum size of request headers", ge=1024)] = 65_536
+    max_headers: Annotated[int, About("Maximum number of request headers", ge=8)] = 100
     header_timeout: Annotated[float, About("Seconds for the headers to arrive", gt=0, le=3600)] = (
         10.0
     )
     max_connections: Annotated[
-        int | None, About("Most open connections", default="by the limit of open files", ge=1)
+        int | None, About("Maximum open connections", default="by the limit on open files", ge=1)
     ] = None
     worker_timeout: Annotated[
         float, About("Seconds without a heartbeat before a worker is replaced", gt=0, le=3600)
@@ -156,14 +156,14 @@ class Settings:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names that a request may call the server by; none for any."""
+        """Accepted host names; empty for any."""
         if self.allowed_hosts or not is_loopback(self.host):
             return self.allowed_hosts
         return ("localhost", "127.0.0.1", "::1", self.host)
 
     @property
     def served(self) -> "tuple[Served, ...]":
-        """Every model that requests can name; the first of each kind answers those without one."""
+        """All served models; the first of each kind answers requests that name none."""
         triples = [name for name in self.conditional_model if name != "none"]
         sources = [*((name, False) for name in self.model), *((name, True) for name in triples)]
         return tuple(
@@ -174,12 +174,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Served:
-    """A model that requests can name.
+    """A served model.
 
     Attributes:
-        name: in requests and responses.
+        name: its name in requests and responses.
         source: reserved name, folder or hub id.
-        takes_conditions: whether it scores triples, and gives no vectors.
+        takes_conditions: whether it scores triples, and has no embeddings.
     """
 
     name: str
@@ -187,16 +187,16 @@ class Served:
     takes_conditions: bool = False
 
     def check(self, *, takes_conditions: bool) -> None:
-        """Raise unless it was named by the flag for models of its kind."""
+        """Raise if it was given with the wrong flag."""
         if self.takes_conditions and not takes_conditions:
             raise TertiumError(
-                f"The model '{self.source}' does not take conditions. 'conditional' does, and so "
-                "do models of recipes such as seaver-minilm; --conditional-model names them."
+                f"The model '{self.source}' does not take conditions. Use --conditional-model with "
+                "'conditional', or a model of a recipe such as seaver-minilm."
             )
         if takes_conditions and not self.takes_conditions:
             raise TertiumError(
-                f"{self.source} compares texts under a condition and gives no vectors: name it "
-                "with --conditional-model, and with --model an encoder such as default."
+                f"{self.source} takes conditions and has no embeddings: give it with "
+                "--conditional-model, and an encoder such as default with --model."
             )
 
 
@@ -262,7 +262,7 @@ def read_settings(flags: Mapping[str, Any], *, config: Path | None = None) -> Se
     """Settings from flags, then variables ``TERTIUM_SERVE_…``, then a YAML file.
 
     Args:
-        flags: those that were given; None stands for one that was not.
+        flags: values by name; None for a flag that was not given.
         config: the file.
     """
     given = {name: value for name, value in flags.items() if value is not None}
@@ -283,13 +283,13 @@ def read_settings(flags: Mapping[str, Any], *, config: Path | None = None) -> Se
 
 
 def _checked(values: dict[str, Any], source: Callable[[str], str]) -> Settings:
-    """The settings, or an error that names the first wrong one by where it came from."""
+    """The settings; raises with the source of the first invalid one."""
     from pydantic import Field, ValidationError, create_model
 
     model: dict[str, Any] = {}
     for name, kind, default, about in declared():
         model[name] = (kind, Field(default, ge=about.ge, gt=about.gt, le=about.le))
-        if kind == Names and isinstance(values.get(name), str):  # with commas between the names
+        if kind == Names and isinstance(values.get(name), str):  # comma-separated
             values[name] = tuple(part.strip() for part in values[name].split(","))
     try:
         found = Settings(**vars(create_model("Settings", **model)(**values)))
@@ -300,8 +300,7 @@ def _checked(values: dict[str, Any], source: Callable[[str], str]) -> Settings:
     _check_served(found, source)
     if found.queue_bytes < found.max_body_bytes:
         raise TertiumError(
-            "The settings do not fit together: queue_bytes must leave room for one body of "
-            "max_body_bytes."
+            "The settings are inconsistent: queue_bytes must be at least max_body_bytes."
         )
     return found
 
@@ -310,19 +309,18 @@ def _check_served(found: Settings, source: Callable[[str], str]) -> None:
     """Raise unless every model has a name of its own."""
     for name in ("model", "conditional_model", "served_name"):
         if not all(each.strip() for each in getattr(found, name)):
-            raise TertiumError(f"{source(name)}: A name cannot be blank.")
+            raise TertiumError(f"{source(name)}: a name must not be blank.")
     if not found.model:
-        raise TertiumError(f"{source('model')}: A server needs a model.")
+        raise TertiumError(f"{source('model')}: the server needs at least one model.")
     count = len(replace(found, served_name=()).served)
     if len(found.served_name) > count:
         raise TertiumError(
-            f"{source('served_name')}: {len(found.served_name)} names are too many for {count} "
-            "models."
+            f"{source('served_name')}: {len(found.served_name)} names for {count} models."
         )
     names = [each.name for each in found.served]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise TertiumError(
-            f"Two models would be served as '{twice}': name them with --served-name, once for each."
+            f"Two models would be served as '{twice}': give --served-name once for each model."
         )
 
 
@@ -339,7 +337,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise TertiumError(f"{path} must hold lines such as 'port: 8080'.")
+        raise TertiumError(f"{path} must contain lines such as 'port: 8080'.")
     for name in content:
         _check_name(str(name), f"{path}: '{name}'")
     return {str(name): value for name, value in content.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A worker process: takes what has arrived, runs what fits together, answers, and looks again."""
+"""A worker process: receives requests, runs them in batches, and sends the answers."""
 
 import contextlib
 import socket
@@ -25,10 +25,10 @@ class Worker:
     """Serves one connection.
 
     Args:
-        connection: to the server.
+        connection: connection to the server.
         spec: what to serve.
-        orphaned: called when the server is gone.
-        clock: in seconds; queues get equal shares of its time.
+        orphaned: called when the server has gone.
+        clock: returns seconds; queues get equal shares of its time.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Worker:
         self._open = True
 
     def run(self) -> None:
-        """Load, say so, and serve until the server is gone."""
+        """Load the models, report that, and serve until the connection closes."""
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             self._host = ModelHost(self._spec, changed=self._tell_of_models, ended=self._wake)
@@ -69,13 +69,13 @@ class Worker:
             self._busy_since = self._clock()
             self._host.models.advance(self._fail)
             self._step()
-            self._host.models.advance(self._fail)  # one that has just finished its work may leave
+            self._host.models.advance(self._fail)  # a model that has become idle may be unloaded
             self._flush()
             self._busy_since = None
         return None
 
     def _listen(self) -> None:
-        """Receive, so that whoever sends never waits for a model."""
+        """Receive messages in a thread, so that the server never blocks on a running model."""
         with contextlib.suppress(OSError), self._connection.makefile("rb") as stream:
             while (message := read_blocking(stream)) is not None:
                 if message[0]["kind"] == "ping":
@@ -90,7 +90,7 @@ class Worker:
         self._orphaned()
 
     def _pong(self) -> None:
-        """Say for how long the present step has been going on, also in the middle of it."""
+        """Answer a heartbeat with the duration of the current step."""
         since = self._busy_since
         busy = 0.0 if since is None else self._clock() - since
         with contextlib.suppress(OSError), self._sending:
@@ -102,7 +102,7 @@ class Worker:
 
     @property
     def _busy(self) -> "dict[tuple[str, str], HostedModel]":
-        """Models with something to do, by their names and what it is."""
+        """Models with work to do, by model name and queue."""
         hosted = self._host.hosted
         return {
             **{(model.name, queue): model for model in hosted for queue in model.queues},
@@ -110,7 +110,7 @@ class Worker:
         }
 
     def _take(self) -> list[dict[str, Any]]:
-        """All that has arrived; waits for it if there is nothing else to do."""
+        """All messages that have arrived; waits for one if there is nothing else to do."""
         with self._news:
             if not self._busy:
                 self._news.wait_for(
@@ -135,12 +135,12 @@ class Worker:
                 self._fail(task, refusal)
 
     def _tell_of_models(self) -> None:
-        """Say what is loaded and what is going to be."""
+        """Report which models are loaded and loading."""
         self._send({"kind": "models", **self._host.about_models()})
         self._flush()
 
     def _step(self) -> None:
-        """Run one batch, or one part of an explanation, of whoever has had least time."""
+        """Run a batch, or part of an explanation, from the queue that has had the least time."""
         self._host.look_at_index(self._clock())
         self._tell_of_index()
         busy = self._busy
@@ -157,7 +157,7 @@ class Worker:
         self._shares.charge(chosen, self._clock() - start)
 
     def _tell_of_index(self) -> None:
-        """Say so if the index can no longer be searched, or can be again."""
+        """Report if the index can no longer be searched, or can be again."""
         if self._host.index_fault != self._told_fault:
             self._told_fault = self._host.index_fault
             self._send({"kind": "index", **self._host.about_index()})
@@ -168,7 +168,7 @@ class Worker:
         start = self._clock()
         try:
             queue.run(parts)
-        except Exception as error:  # one bad request must not spoil the others of its batch
+        except Exception as error:  # one bad request must not fail the others in its batch
             if len(parts) > 1:
                 for part in parts:
                     self._batch(model, queue, [part])
@@ -186,7 +186,7 @@ class Worker:
                 self._deliver(part.task, partial(self._host.finish, part.task))
 
     def _explain(self, explanations: Explanations) -> None:
-        """One part of the explanation whose turn it is."""
+        """Run one part of the next explanation."""
         task = explanations.current()
         if task is None:
             return
@@ -204,7 +204,7 @@ class Worker:
         return self._send({"kind": "answer", "id": task.id, **head}, body)
 
     def _fail(self, task: QueuedRequest, error: Exception) -> None:
-        """Tell the client what it can change; all else goes to the log, without any text."""
+        """Answer with an :class:`APIError`; other errors are logged, without any text."""
         self._tell_of_index()
         task.dropped = True
         self._tasks.pop(task.id, None)
@@ -226,10 +226,10 @@ class Worker:
         self._flush()
 
     def _send(self, head: dict[str, Any], body: bytes = b"") -> None:
-        """Hold a message until the next flush: many small ones travel as one."""
+        """Hold a message until the next flush, which sends all of them at once."""
         self._held.append(pack(head, body))
 
     def _flush(self) -> None:
         held, self._held = b"".join(self._held), []
-        with contextlib.suppress(OSError), self._sending:  # if not, this process ends soon, too
+        with contextlib.suppress(OSError), self._sending:  # the server has gone; so will this soon
             self._connection.sendall(held)
