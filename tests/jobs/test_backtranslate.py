@@ -188,7 +188,7 @@ def test_a_file_of_unknown_origin_is_not_overwritten(
     models: Path, texts: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "de.txt").write_text("mine\n")
-    with pytest.raises(TertiumError, match=r"de\.txt exists, and no de\.json"):
+    with pytest.raises(TertiumError, match=r"de\.txt exists without its record de\.json"):
         round_trip(texts, tmp_path, "de", **options(models))
     assert (tmp_path / "de.txt").read_text() == "mine\n"
 

@@ -94,7 +94,7 @@ def test_a_job_that_did_not_note_its_export_is_not_gone_on_with(
     encoded(texts, tmp_path / "o", flat, "onnx")
     path = tmp_path / "o" / "_job.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "engines": []}))
-    with pytest.raises(TertiumError, match="does not say which export"):
+    with pytest.raises(TertiumError, match="does not record which export"):
         encoded(texts, tmp_path / "o", flat, "onnx")
 
 

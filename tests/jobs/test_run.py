@@ -267,7 +267,7 @@ def test_other_options_are_refused(
 def test_another_model_is_refused(texts: Path, model: Path, tmp_path: Path) -> None:
     job(texts, tmp_path / "out", model=model)
     (model / "config.json").write_text('{"other": 1}')
-    with pytest.raises(TertiumError, match=r"the model .* is not the same as before"):
+    with pytest.raises(TertiumError, match=r"the model .* has changed"):
         job(texts, tmp_path / "out", model=model)
 
 
@@ -316,10 +316,10 @@ def test_an_input_that_changes_under_way_is_noticed(
 def test_a_folder_with_other_things_is_refused(texts: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").touch()
-    with pytest.raises(TertiumError, match=r"not empty and holds no _job\.json"):
+    with pytest.raises(TertiumError, match=r"not empty and contains no _job\.json"):
         job(texts, tmp_path / "out", model=model)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
-    with pytest.raises(TertiumError, match="is a file; shards go to a folder"):
+    with pytest.raises(TertiumError, match="is a file, but shards need a folder"):
         job(texts, texts, model=model)
 
 
@@ -444,7 +444,7 @@ def test_workers_that_cannot_begin_end_the_job(texts: Path, model: Path, tmp_pat
     queue = TaskQueue(iter(()))
     queue.lost(None, "signal 9")
     queue.lost(None, "signal 9")
-    with pytest.raises(TertiumError, match=r"3 times before it could begin \(signal 9\)"):
+    with pytest.raises(TertiumError, match=r"3 times before it could start \(signal 9\)"):
         queue.lost(None, "signal 9")
 
 

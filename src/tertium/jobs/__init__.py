@@ -1,4 +1,4 @@
-"""Files of any size into folders of Parquet shards, by several processes, resumably."""
+"""Bulk jobs: encode or score files of any size into Parquet shards, in parallel and resumable."""
 
 from typing import TYPE_CHECKING
 

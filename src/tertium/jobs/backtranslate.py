@@ -1,4 +1,4 @@
-"""Round-trip translation: a text file into another language and back, row by row."""
+"""Back-translation: translate a text file into another language and back, row by row."""
 
 import csv
 import json
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINES", "PIVOTS", "Kept", "RoundTrip", "keep_similar", "round_trip"]
 
-# Languages with a MarianMT model from English and back, under these names on the hub.
+# Languages that have MarianMT models from and to English on the hub.
 PIVOTS = (
     *("ar", "cs", "da", "de", "es", "fi", "fr", "hu"),
     *("id", "it", "nl", "ru", "sv", "uk", "vi", "zh"),
 )
 ENGINES = ("torch", "ctranslate2")
 _TO, _BACK = "Helsinki-NLP/opus-mt-en-{pivot}", "Helsinki-NLP/opus-mt-{pivot}-en"
-_WINDOW = 256  # texts between two writes; an interruption loses at most so many
+_WINDOW = 256  # texts per write; an interruption loses at most this many
 
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """What came back through one language.
+    """The back-translations through one language.
 
     Attributes:
         pivot: the language's code.
-        file: one line per text of the input, in its order.
-        texts: how many lines.
-        unchanged: how many came back as they were.
+        file: one line per text of the input, in the same order.
+        texts: number of lines.
+        unchanged: how many came back unchanged.
     """
 
     pivot: str
@@ -53,16 +53,16 @@ class RoundTrip:
 
 @dataclass(frozen=True)
 class Kept:
-    """Which back-translations still mean the same, by a model.
+    """Back-translations filtered by their similarity to the original.
 
     Attributes:
-        pairs: file of the kept ones, columns ``anchor`` and ``positive``: positive pairs.
-        dropped: file of the others, with their ``similarity``, least first.
-        kept: how many.
-        unchanged: how many of the kept ones are the text itself.
-        below: how many were dropped.
-        blank: how many texts had nothing to translate, and are in neither file.
-        mean: similarity of all that were compared.
+        pairs: file of the kept ones, with columns ``anchor`` and ``positive``.
+        dropped: file of the others, with their ``similarity``, lowest first.
+        kept: number of kept pairs.
+        unchanged: how many of them are identical texts.
+        below: number of dropped pairs.
+        blank: number of blank texts, which are in neither file.
+        mean: mean similarity of all pairs.
     """
 
     pairs: Path
@@ -77,24 +77,24 @@ class Kept:
 def keep_similar(
     texts: Path, trip: RoundTrip, model: "Embedder", *, above: float, progress: bool | None = None
 ) -> Kept:
-    """Compare every text with its back-translation, and sort out those that are too far apart.
+    """Compare every text with its back-translation, and drop those that are too dissimilar.
 
     Args:
         texts: the input of ``trip``.
-        trip: what came back.
-        model: gives the cosines.
-        above: least cosine to keep a pair.
+        trip: the back-translations.
+        model: computes the cosines.
+        above: minimum cosine of a pair to keep.
         progress: False for no progress on standard error.
     """
     if not -1 <= above <= 1:
-        raise TertiumError(f"--keep-above {above}: a cosine lies between -1 and 1.")
+        raise TertiumError(f"--keep-above {above}: the cosine must be between -1 and 1.")
     import numpy as np
 
     lines = trip.file.read_text(encoding="utf-8").split("\n")[:-1]
     pairs = [(_flat(text), line) for text, line in zip(iter_texts(texts), lines, strict=True)]
     said = [pair for pair in pairs if pair[0]]
     if not said:
-        raise TertiumError(f"{texts} holds no text.")
+        raise TertiumError(f"{texts} contains no text.")
     both = [side for pair in said for side in pair]
     rows = model.encode(both, normalize_embeddings=True, progress=progress)
     cosines = np.clip((rows[0::2] * rows[1::2]).sum(axis=1), -1.0, 1.0)
@@ -141,24 +141,24 @@ def round_trip(
 ) -> RoundTrip:
     """Translate every text of a file into a pivot language and back.
 
-    Texts are taken in windows, each translated in batches of like length and appended at once. The
-    same call after an interruption resumes with the first window that is missing, and ends in the
-    same file; one that is finished is left alone. A blank text stays blank, and a text whose
-    translation is blank stays as it was.
+    Texts are processed in windows, each translated in batches of similar length and then written.
+    The same call after an interruption resumes with the first missing window and produces the same
+    file; a finished file is left alone. A blank text stays blank, and a text whose translation is
+    blank stays unchanged.
 
     Args:
-        texts: a text file, one text a line, or a table.
-        output: folder for ``PIVOT.txt``, and ``PIVOT.json`` that says how it was made.
-        pivot: code of a language, as the models write it.
+        texts: a text file with one text per line, or a table.
+        output: folder for ``PIVOT.txt``, and ``PIVOT.json`` with its settings.
+        pivot: language code, as the models spell it.
         to: model from the language of the texts to the pivot: a folder or a hub id, in which
-            ``{pivot}`` stands for the code (default: MarianMT's from English).
-        back: model of the way back (default: ``to`` where that is given, for a multilingual one
-            such as NLLB, else MarianMT's to English).
-        language: code of the language of the texts, for a multilingual model.
-        beams: width of the search.
-        max_length: tokens that are read of a text, and written.
+            ``{pivot}`` stands for the code (default: MarianMT from English).
+        back: model for the way back (default: ``to`` if given, for a multilingual model such as
+            NLLB, else MarianMT to English).
+        language: language code of the texts, for a multilingual model.
+        beams: beam size.
+        max_length: maximum tokens of a text and of its translation.
         engine: ``ctranslate2`` runs MarianMT models in 8 bit.
-        program: a command that translates instead of a model, line by line, see
+        program: a command that translates line by line instead of a model; see
             :class:`tertium.models.translator.ProgramTranslator`.
         progress: False for no progress on standard error.
     """
@@ -199,29 +199,32 @@ def _check_pivot(pivot: str, language: str, *, own_model: bool) -> None:
     if not re.fullmatch(r"[\w-]+", pivot):
         raise TertiumError(f"'{pivot}' is not a language code: write de, or deu_Latn for NLLB.")
     if pivot == language:
-        raise TertiumError(f"The texts are in '{pivot}' already: choose another pivot.")
+        raise TertiumError(f"The texts are already in '{pivot}': choose another pivot.")
     if not own_model and pivot not in PIVOTS:
-        raise unknown_name("pivot", pivot, PIVOTS, remedy="Or name a model with --to and --from.")
+        raise unknown_name("pivot", pivot, PIVOTS, remedy="Or give models with --to and --from.")
 
 
 def _found(file: Path, record: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """What an earlier call has noted; it must have been one with the same settings."""
+    """The record of an earlier call; raises if its settings were different."""
     if not record.exists():
         if file.exists():
-            raise TertiumError(f"{file} exists, and no {record.name} beside it says what it is.")
+            raise TertiumError(
+                f"{file} exists without its record {record.name}. Remove it, or choose another "
+                "folder."
+            )
         return {}
     found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
     for name, value in {"engine": None, **settings}.items():
         if found.get(name) != value:
             raise TertiumError(
-                f"{record} was made with another {name} ({found.get(name)}, now {value}). Give the "
-                "same again, or choose another folder."
+                f"{record} was made with another {name} ({found.get(name)}, now {value}). Use the "
+                "same, or choose another folder."
             )
-    return found if file.exists() else {}  # removed, or not finished
+    return found if file.exists() else {}  # removed or unfinished
 
 
 def _load(settings: dict[str, Any]) -> "tuple[_Way, _Way]":
-    """The models of both ways; one that serves both is loaded once."""
+    """The models for both directions; a multilingual one is loaded once."""
     from tertium.models.translator import CTranslate2Translator, ProgramTranslator, Translator
 
     if settings.get("engine") == "program":
@@ -232,7 +235,7 @@ def _load(settings: dict[str, Any]) -> "tuple[_Way, _Way]":
     if settings["back"] != settings["to"]:
         return to, kind.load(resolve(settings["back"]), name=settings["back"])
     if not to.multilingual:
-        raise TertiumError(f"{to.name} translates one way only. Name the other model with --from.")
+        raise TertiumError(f"{to.name} translates one way only. Give the other model with --from.")
     return to, to
 
 
@@ -244,7 +247,7 @@ def _translate(
     *,
     progress: bool | None,
 ) -> None:
-    """Append what is missing, and give the file its name when all is there."""
+    """Append the missing windows, and rename the file once it is complete."""
     from tertium.models.tokens import TokenizationStats, chunks
 
     part = file.with_suffix(".txt.part")
@@ -272,7 +275,7 @@ def _unchanged(texts: Path, file: Path) -> int:
 
 
 def _whole_windows(part: Path) -> int:
-    """How many windows an earlier call has written; what a kill left of one more is cut off."""
+    """How many complete windows an earlier call has written; an incomplete one is removed."""
     if not part.exists():
         return 0
     lines = part.read_bytes().splitlines(keepends=True)
@@ -289,7 +292,7 @@ def _there_and_back(
     settings: dict[str, Any],
     truncation: "TokenizationStats",
 ) -> list[str]:
-    """One line per text; only texts that say something are translated."""
+    """One line per text; blank texts are not translated."""
     lines = [_flat(text) for text in texts]
     rows = [row for row, line in enumerate(lines) if line]
     said = [lines[row] for row in rows]

@@ -1,7 +1,7 @@
-"""Workers as Ray actors, on this machine or on many.
+"""Workers as Ray actors, on one or more machines.
 
-Actors give the bytes of a shard back, and this process writes them: the machines need no common
-disk, and every file is written whole here, as in a job without a cluster.
+Actors return the bytes of a shard, and this process writes them: the machines need no shared disk,
+and every file is written atomically here, as in a local job.
 """
 
 import contextlib
@@ -30,15 +30,15 @@ class _ActorHandle:
 
 
 class Actors:
-    """Stateful actors that load the model once; one that is lost is replaced.
+    """Stateful actors that load the model once; a lost actor is replaced.
 
     Args:
         work: what they do.
         folder: where this process writes.
-        fingerprint: hash of the model, which every machine must have.
-        count: how many (default: as many as the cluster has processors for).
-        most: but no more than these; there are no more shards.
-        address: of a running cluster (default: one on this machine, for this job alone).
+        fingerprint: hash of the model, which must be the same on every machine.
+        count: number of actors (default: as many as the cluster has processors for).
+        most: maximum number of actors: the number of shards.
+        address: address of a running cluster (default: a local one for this job).
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Actors:
         finished: Callable[[Done], None],
         advanced: Callable[[int], object],
     ) -> None:
-        """Make every task; ``finished`` hears of each shard, ``advanced`` of its rows."""
+        """Run all tasks; ``finished`` is called with each shard, ``advanced`` with its rows."""
         import ray
 
-        with contextlib.redirect_stdout(sys.stderr):  # Ray prints what it has to tell
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints messages
             ours = self._connect()
             try:
                 self._run(TaskQueue(tasks), finished, advanced)
@@ -98,7 +98,7 @@ class Actors:
             try:
                 packed = ray.get(reference)
             except ray.exceptions.RayTaskError as error:
-                raise _told(error) from error
+                raise _cause(error) from error
             except ray.exceptions.RayError as error:  # the actor, its machine or its result is lost
                 ray.kill(handle.actor)
                 queue.lost(handle.task, str(error).strip().splitlines()[0])
@@ -113,7 +113,7 @@ class Actors:
             ray.kill(handle.actor)
 
     def _start(self, awaited: dict[Any, _ActorHandle]) -> None:
-        """A new actor gets its first task when it is ready, which a full cluster may delay."""
+        """Start an actor, which gets its first task when it is ready, which may take a while."""
         import ray
 
         actor = ray.remote(num_cpus=self._work.threads)(_Actor).remote(
@@ -130,7 +130,7 @@ class Actors:
         return done
 
     def _connect(self) -> bool:
-        """Join the cluster; True if it is left again at the end."""
+        """Connect to the cluster; True if it must be disconnected at the end."""
         import ray
 
         if ray.is_initialized():
@@ -143,17 +143,17 @@ class Actors:
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
                 wanted = self._count and self._count * self._work.threads
                 ray.init(
-                    address="local",  # its own, whatever else runs here
+                    address="local",  # not another cluster on this machine
                     num_cpus=wanted or max(os.cpu_count() or 1, self._work.threads),
                     include_dashboard=False,
                     **common,
                 )
-        except Exception as error:  # Ray raises many kinds, and plain ones
+        except Exception as error:  # Ray raises many kinds of errors
             reason = str(error).strip().splitlines()[0].rstrip(".")
             raise TertiumError(
-                f"No Ray cluster at {self._address or 'this machine'}: {reason}. Start one with "
-                "'ray start --head', and set RAY_AUTH_TOKEN if it asks for a token; or leave "
-                "--ray-address out."
+                f"Cannot connect to a Ray cluster at {self._address or 'this machine'}: {reason}. "
+                "Start one with 'ray start --head', and set RAY_AUTH_TOKEN if it requires a token; "
+                "or omit --ray-address."
             ) from error
         return True
 
@@ -165,7 +165,7 @@ class Actors:
 
 
 class _Actor:
-    """What lives on the cluster; it loads the model with its first shard."""
+    """The remote actor; it loads the model with its first shard."""
 
     def __init__(self, work: Work, fingerprint: str) -> None:
         self._work = work
@@ -173,7 +173,7 @@ class _Actor:
         self._worker: ShardWorker | None = None
 
     def ready(self) -> None:
-        """Answer, so that it is known to be there."""
+        """Returns once the actor has started."""
 
     def pack(self, *task: Any) -> tuple[bytes, Done]:
         if self._worker is None:
@@ -183,7 +183,7 @@ class _Actor:
         return self._worker.pack((task[0], task[1]))
 
 
-def _told(error: Any) -> Exception:
-    """What an actor raised, without Ray's account of it where it speaks for itself."""
+def _cause(error: Any) -> Exception:
+    """What an actor raised; without Ray's traceback if it is an error of ours."""
     cause = error.cause
     return TertiumError(str(cause)) if isinstance(cause, TertiumError) else RuntimeError(str(error))

@@ -1,4 +1,4 @@
-"""The folder of a job: what it is made of, its shards as Parquet files, and which are finished."""
+"""The folder of a job: its record, its Parquet shards, and the journal of finished shards."""
 
 import contextlib
 import errno
@@ -50,19 +50,19 @@ __all__ = [
 ]
 
 _METADATA = b"tertium"
-_PATIENCE = 2  # seconds in which the workers of a killed process end
+_PATIENCE = 2  # seconds for the workers of a killed process to end
 
 
 class ShardWriter:
-    """Blocks of rows into one Parquet file, or a buffer in memory; a context.
+    """Writes blocks of rows to a Parquet file or buffer; a context manager.
 
     Args:
         sink: path or buffer.
-        columns: names of the texts of a row.
-        width: length of a vector, or None where the result is one score.
-        dtype: of vectors.
-        metadata: what the file says about itself, under the key ``tertium``.
-        decision: makes yes or no, probability and grade of a score.
+        columns: names of the text columns.
+        width: length of a vector, or None if the result is a score.
+        dtype: number format of vectors.
+        metadata: metadata of the file, under the key ``tertium``.
+        decision: adds a decision, probability and grade to each score.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ShardWriter:
             sink,
             self._schema,
             compression="zstd",
-            use_dictionary=list(columns),  # texts may repeat, numbers hardly do
+            use_dictionary=list(columns),  # texts may repeat, numbers hardly ever
             write_statistics=["line"],
         )
 
@@ -128,7 +128,7 @@ class ShardWriter:
 
 
 def shard_metadata(path: Path) -> dict[str, Any]:
-    """What a shard says about itself."""
+    """The metadata of a shard."""
     import pyarrow.parquet as pq
 
     found: dict[str, Any] = json.loads(pq.read_schema(path).metadata[_METADATA])
@@ -145,7 +145,7 @@ def describe_shard(shard: Shard, content: Path | BytesIO, counts: Counts) -> Don
 
 
 def _is_sound(folder: Path, shard: Shard, done: Done) -> bool:
-    """Whether the file of ``shard`` is there, byte for byte as it was written."""
+    """Whether the file of ``shard`` is intact."""
     path = folder / shard.name
     if not path.is_file() or path.stat().st_size != done.size or done.rows != len(shard):
         return False
@@ -154,27 +154,27 @@ def _is_sound(folder: Path, shard: Shard, done: Done) -> bool:
 
 @contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """An error of the disk under ``folder`` as a sentence that says how to resume."""
+    """Turn a disk error into a sentence that says how to resume."""
     try:
         yield
     except OSError as error:
         full = isinstance(error, DiskFullError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "no space left on this disk" if full else f"cannot be written ({error})"
-        remedy = "Free some space" if full else "Fix that"
+        remedy = "Free some space" if full else "Fix the problem"
         raise TertiumError(
-            f"{folder}: {what}. {remedy} and run the same command: finished shards are kept."
+            f"{folder}: {what}. {remedy} and rerun the command: finished shards are kept."
         ) from error
 
 
 class Model(Frozen):
-    """A model as the user named it, and the hash of what makes its vectors."""
+    """A model as the user named it, and the hash of its files."""
 
     name: str
     sha256: str
 
 
 class Job(StoredJob):
-    """Everything that decides about the output; how many processes make it does not."""
+    """Everything that determines the output; the number of processes does not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -186,33 +186,33 @@ class Job(StoredJob):
 
 
 def read_job(folder: Path) -> Job | None:
-    """The job that ``folder`` holds, or None."""
+    """The job in ``folder``, or None."""
     path = record_path(folder, JOB)
     return read_record(path, Job) if path.exists() else None
 
 
 def write_job(folder: Path, job: Job) -> None:
-    """Write ``_job.json``, whole or not at all."""
+    """Write ``_job.json`` atomically."""
     write_record(folder / JOB, job, durable=True)
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise if a new job would land among files that are not its own."""
+    """Raise if the folder of a new job contains other files."""
     if folder.exists() and not folder.is_dir():
-        raise TertiumError(f"{folder} is a file; shards go to a folder. Name another.")
+        raise TertiumError(f"{folder} is a file, but shards need a folder. Choose another name.")
     own = (path.name.startswith(".") or path.name == SKIPPED for path in folder.glob("*"))
-    if not all(own):  # a job killed before it began leaves only those
+    if not all(own):  # a job that was killed before it began leaves only these
         raise TertiumError(
-            f"{folder} is not empty and holds no {JOB}. Name another folder, or remove it."
+            f"{folder} is not empty and contains no {JOB}. Choose another folder, or remove it."
         )
 
 
 def check_options(folder: Path, job: Job, **now: Any) -> None:
-    """Raise if the folder's job was begun with anything else than what is asked for now.
+    """Raise if the job in ``folder`` was started with different options.
 
     Args:
-        folder: where it is.
-        job: what it was begun with.
+        folder: the folder of the job.
+        job: the job as it was started.
         now: ``content``, the model's ``sha256``, and options by name.
     """
     before = {"content": job.content, "model": job.model.sha256, **job.options}
@@ -221,12 +221,13 @@ def check_options(folder: Path, job: Job, **now: Any) -> None:
         if old == new:
             continue
         what = (
-            f"the model ({job.model.name}) is not the same as before"
+            f"the model ({job.model.name}) has changed"
             if name == "model"
             else f"{name.replace('_', '-')} was {_shown(old)} and is now {_shown(new)}"
         )
         raise TertiumError(
-            f"{folder} holds another job: {what}. Repeat the old command, or name another folder."
+            f"{folder} belongs to another job: {what}. Rerun the old command, or choose another "
+            "folder."
         )
 
 
@@ -237,8 +238,8 @@ def _shown(value: Any) -> str:
 class Journal:
     """The finished shards of a folder.
 
-    While a job runs, lines are added in the order in which shards end; ``close`` puts them into
-    the order of the shards, so that the file does not tell how it was made.
+    While a job runs, lines are appended as shards finish; ``close`` sorts them, so that the file
+    does not depend on how it was made.
     """
 
     def __init__(self, folder: Path, done: Mapping[int, Done]) -> None:
@@ -247,7 +248,7 @@ class Journal:
         self._rewrite()
 
     def add(self, done: Done) -> None:
-        """Note that a shard is finished, so that a loss of power does not undo it."""
+        """Record that a shard is finished, durably."""
         with disk_errors(self._folder), (self._folder / JOURNAL).open("a", encoding="utf-8") as s:
             s.write(done.to_json() + "\n")
             s.flush()
@@ -255,7 +256,7 @@ class Journal:
         self.done[done.shard] = done
 
     def close(self) -> None:
-        """Put the lines in order."""
+        """Sort the lines."""
         self._rewrite()
 
     def _rewrite(self) -> None:
@@ -266,7 +267,7 @@ class Journal:
 
 
 def sound_shards(folder: Path, shards: list[Shard], *, progress: bool | None) -> dict[int, Done]:
-    """Finished shards whose files are what their records say; each is read once."""
+    """Finished shards whose files are intact; each file is read once."""
     known = finished_shards(folder)
     found = [shard for shard in shards if shard.index in known]
     return {
@@ -278,7 +279,7 @@ def sound_shards(folder: Path, shards: list[Shard], *, progress: bool | None) ->
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process, without what a killed one left half-written."""
+    """Lock the folder for this process, and remove partial files of a killed one."""
     if not record_path(folder, JOB).exists():
         _check_folder(folder)
     created = not folder.exists()
@@ -295,5 +296,5 @@ def locked(folder: Path) -> Iterator[None]:
                     earlier.rename(folder / name)
             yield
         finally:
-            if created and not (folder / JOB).exists():  # nothing was begun
+            if created and not (folder / JOB).exists():  # the job has not begun
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a bulk job is asked for, how it is carried out, and what it ends with."""
+"""The request, execution and result of a bulk job."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ from tertium.types import EngineName
 __all__ = ["LOADER", "Execution", "Finished", "Request", "hash_model_files"]
 
 LOADER = "tertium.engines.loading:load"
-# What makes vectors: weights, settings and vocabularies, but no cards and no pictures.
+# Files that determine results: weights, settings and vocabularies, but not cards and pictures.
 _ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model", ".spm", ".npy")
-_LOADING = {"engine": "default"}  # defaults of ``tertium.load`` that are not None
+_LOADING = {"engine": "default"}  # defaults of ``tertium.load`` other than None
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be made; all of it decides about the output.
+    """What a job produces; all of this determines the output.
 
     Attributes:
-        source: where rows come from.
-        folder: where shards go.
+        source: the input.
+        folder: the output folder.
         model: reserved name, folder or hub id.
         normalize: scale vectors to length 1.
         dtype: ``float32`` or ``float16``, for vectors.
-        on_error: what becomes of bad rows.
-        shard_rows: rows of a shard (default: by the number of rows).
+        on_error: how to treat bad rows.
+        shard_rows: rows per shard (default: depends on the number of rows).
         loading: arguments of ``tertium.load``.
-        loader: ``module:function`` that is called instead of it.
+        loader: ``module:function`` to call instead of it.
     """
 
     source: Source
@@ -50,7 +50,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float32", "float16"):
-            raise TertiumError(f"Vectors are float32 or float16, not {self.dtype}.")
+            raise TertiumError(f"dtype must be float32 or float16, not {self.dtype}.")
         if self.shard_rows is not None and self.shard_rows < 1:
             raise TertiumError(f"A shard needs at least one row, not {self.shard_rows}.")
         check_device(self.engine, self.loading.get("device"))
@@ -59,17 +59,17 @@ class Request:
 
     @property
     def engine(self) -> EngineName:
-        """What is to run the model."""
+        """The engine that runs the model."""
         return engine_name(self.loading.get("engine", EngineName.DEFAULT))
 
     @property
     def plain_loading(self) -> dict[str, Any]:
-        """Arguments that load the model, but for its engine."""
+        """Arguments of ``tertium.load`` except the engine."""
         return {name: value for name, value in self.loading.items() if name != "engine"}
 
     @property
     def options(self) -> dict[str, Any]:
-        """What a job is known by, beside its input and its model."""
+        """Everything that identifies a job besides its input and model."""
         own: dict[str, Any] = {
             "column": self.source.column,
             "normalize": self.normalize,
@@ -77,7 +77,7 @@ class Request:
             "on_error": str(self.on_error),
         }
         columns = self.source.columns.options + ["--strip-html"] * self.source.strip_html
-        if columns:  # a job of an earlier version has none
+        if columns:  # jobs of earlier versions have none
             own["columns"] = columns
         given = {name: value for name, value in self.loading.items() if value != _LOADING.get(name)}
         return {**own, **given}
@@ -85,14 +85,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Execution:
-    """How a job is carried out; none of this decides about the output.
+    """How a job runs; none of this affects the output.
 
     Attributes:
-        workers: how many (default: one per processor, at most eight; one on an accelerator).
-        threads: of each.
-        cluster: ``ray``, or None for processes of this machine.
-        address: of a running cluster.
-        start_method: of processes (default: ``spawn``).
+        workers: number of workers (default: one per processor, at most eight; one on a GPU).
+        threads: threads per worker.
+        cluster: ``ray``, or None for processes on this machine.
+        address: address of a running cluster.
+        start_method: start method of processes (default: ``spawn``).
     """
 
     workers: int | None = None
@@ -103,7 +103,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.cluster not in (None, "ray"):
-            raise TertiumError(f"There is no cluster '{self.cluster}'; only ray is supported.")
+            raise TertiumError(f"Unknown cluster '{self.cluster}': only ray is supported.")
         if self.address is not None and self.cluster is None:
             raise TertiumError("--ray-address needs --engine-cluster ray.")
         if (self.workers is not None and self.workers < 1) or self.threads < 1:
@@ -112,15 +112,15 @@ class Execution:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a job ended with.
+    """The result of a job.
 
     Attributes:
-        folder: where the shards are.
-        rows: in all shards.
-        skipped: bad rows that were left out.
-        shards: how many files there are.
-        made: how many of them this call made; the others were there.
-        about: what the shards say about themselves: ``model`` and ``dimension`` or ``scale``.
+        folder: the output folder.
+        rows: number of rows in all shards.
+        skipped: number of bad rows that were skipped.
+        shards: number of shards.
+        made: how many of them this call wrote; the others were finished before.
+        about: metadata of the shards: ``model`` and ``dimension`` or ``scale``.
     """
 
     folder: Path
@@ -132,14 +132,14 @@ class Finished:
 
 
 def hash_model_files(name: str, *, revision: str | None = None) -> str:
-    """One hash of all files that make a model's results, those of an adapter's base included.
+    """One hash of all files that determine a model's results, including an adapter's base.
 
-    Unlike ``Model.fingerprint`` it needs no loading: a finished job is recognised at once.
+    Unlike ``Model.fingerprint`` it does not load the model: a finished job is recognised at once.
     """
     found = hashlib.sha256()
     for folder in _folders(resolve(name, revision=revision)):
         for path in sorted(folder.rglob("*")):
-            own = "engines" not in path.relative_to(folder).parts  # exports have their own
+            own = "engines" not in path.relative_to(folder).parts  # exports have their own hashes
             if own and path.suffix in _ENDINGS and path.is_file():
                 place = path.relative_to(folder).as_posix()
                 found.update(f"{place}\0{sha256(path)}\n".encode())
@@ -149,7 +149,7 @@ def hash_model_files(name: str, *, revision: str | None = None) -> str:
 def _folders(folder: Path) -> list[Path]:
     """A model's folder, and those of the models that it builds on."""
     found = [folder]
-    for known in found:  # which grows meanwhile: a base may have one of its own
+    for known in found:  # grows meanwhile: a base may have a base of its own
         for path in sorted(known.rglob(FILE_NAME)):
             manifest = read_manifest(path.parent)
             below = [] if manifest is None else folders_below(path.parent, manifest.details)

@@ -1,4 +1,4 @@
-"""Bulk jobs, from a file into a folder of shards: begun, or resumed where an earlier one ended."""
+"""Start or resume bulk jobs, from a file to a folder of shards."""
 
 import contextlib
 import pkgutil
@@ -35,7 +35,7 @@ from tertium.types import EngineName
 
 __all__ = ["encode_file", "run", "score_file"]
 
-_MOST_WORKERS = 8  # of those that nobody asked for; each holds a copy of the model
+_MOST_WORKERS = 8  # maximum default; each has a copy of the model
 
 
 def encode_file(
@@ -55,27 +55,27 @@ def encode_file(
 ) -> Finished:
     """Encode a file of any size into ``folder``; the same call after any interruption resumes.
 
-    A script that calls this needs ``if __name__ == "__main__":``, as all that start processes do.
+    A script that calls this needs ``if __name__ == "__main__":``, because it starts processes.
 
     Args:
         texts: text, TSV, CSV, JSONL or Parquet.
-        folder: new, empty, or what an earlier call with the same arguments left.
+        folder: output folder: new, empty, or from an earlier call with the same arguments.
         model: reserved name, folder or hub id.
-        column: which column of a table (default: ``sentence`` or ``text``); several, separated by
+        column: column of a table (default: ``sentence`` or ``text``); several, separated by
             commas, are joined.
-        strip_html: read the texts as HTML.
+        strip_html: strip HTML markup from the texts.
         normalize: scale every vector to length 1.
         dtype: ``float32`` or ``float16`` in the files.
         on_error: ``fail`` at the first bad row, before anything is encoded, or ``skip-and-log``.
-        shard_rows: rows of a file (default: by the number of rows).
-        execution: how many processes, or which cluster.
+        shard_rows: rows per shard (default: depends on the number of rows).
+        execution: number of processes, or a cluster.
         progress: False for no progress on standard error.
         loading: further arguments of ``tertium.load``.
     """
     if takes_conditions(model, revision=loading.get("revision")):
         raise TertiumError(
-            f"{model} compares sentences under a condition and gives no vectors. Name an encoder, "
-            "such as default, or the folder 'encoder' inside it."
+            f"{model} takes conditions and has no embeddings. Use an encoder such as default, or "
+            "the folder 'encoder' inside it."
         )
     request = Request(
         Source(Path(texts), Content.TEXTS, column, strip_html=strip_html),
@@ -104,8 +104,8 @@ def score_file(
 ) -> Finished:
     """Score every pair of a file, or every triple if the model takes conditions.
 
-    Takes the arguments of :func:`encode_file` that concern no vectors, and ``columns`` for texts
-    in columns without a usual name.
+    Takes the arguments of :func:`encode_file` that are not about vectors, and ``columns`` for texts
+    in columns with unusual names.
     """
     triples = takes_conditions(model, revision=loading.get("revision"))
     content = Content.TRIPLES if triples else Content.PAIRS
@@ -124,13 +124,13 @@ def _on_error(name: OnError | str) -> OnError:
     try:
         return OnError(name)
     except ValueError:
-        raise unknown_name("way with bad rows", name, [str(way) for way in OnError]) from None
+        raise unknown_name("on_error setting", name, [str(way) for way in OnError]) from None
 
 
 def run(
     request: Request, execution: Execution | None = None, *, progress: bool | None = None
 ) -> Finished:
-    """Make every shard that is not there yet, and account for all of them."""
+    """Make all missing shards, and describe the result."""
     execution = execution or Execution()
     require("scale", purpose="Writing shards", packages=("pyarrow",))
     if execution.cluster:
@@ -151,13 +151,13 @@ def run(
 
 
 def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
-    """The job that the folder holds, if it is the one asked for, or a new one."""
+    """The job in the folder, if it is the requested one, or a new one."""
     folder, job = request.folder, read_job(request.folder)
     if job is not None:
         try:
             _check_same(request, job, fingerprint)
         except TertiumError:
-            if finished_shards(folder):  # else nothing is lost by starting over
+            if finished_shards(folder):  # otherwise nothing is lost by starting over
                 raise
         else:
             return job
@@ -181,32 +181,32 @@ def _begin(request: Request, fingerprint: str, *, progress: bool | None) -> Job:
 
 
 def _check_same(request: Request, job: Job, fingerprint: str) -> None:
-    """Raise if ``job`` was begun with anything else than what is asked for now."""
+    """Raise if ``job`` differs from the request."""
     folder, source = request.folder, request.source
     if not job.input.matches(source.path):
         raise TertiumError(
-            f"{folder} holds another job: {source.path} has changed since it was begun. Name "
-            "another folder, or remove this one."
+            f"{folder} belongs to another job: {source.path} has changed since it was started. "
+            "Choose another folder, or remove this one."
         )
     check_options(folder, job, content=source.content, model=fingerprint, **request.options)
     if request.shard_rows not in (None, job.shard_rows):
         raise TertiumError(
-            f"{folder} holds another job: shard-rows was {job.shard_rows} and is now "
-            f"{request.shard_rows}. Repeat the old command, or name another folder."
+            f"{folder} belongs to another job: shard-rows was {job.shard_rows} and is now "
+            f"{request.shard_rows}. Rerun the old command, or choose another folder."
         )
     if request.engine not in (EngineName.TORCH, EngineName.DEFAULT):
         if not job.engines:
             raise TertiumError(
-                f"{folder} does not say which export its job was begun with: tertium {job.tertium} "
-                "did not note it. Name another folder, or remove this one."
+                f"{folder} does not record which export its job was started with, because tertium "
+                f"{job.tertium} did not. Choose another folder, or remove this one."
             )
         load = pkgutil.resolve_name(request.loader)
         options = {**request.plain_loading, "engine": job.engines, "threads": 1}
-        load(request.model, **options)  # raises if an export is another one
+        load(request.model, **options)  # raises if an export has changed
 
 
 def _plan(request: Request) -> Plan:
-    """What runs every part of the model, now and whenever the job is resumed."""
+    """The engine of every part of the model, now and whenever the job is resumed."""
     if request.engine is EngineName.TORCH:
         return ()
     if request.loader != LOADER:
@@ -258,13 +258,13 @@ def _make(
         workers.run(tasks, finished=journal.add, advanced=shown.update)
     if not job.input.matches(request.source.path):
         raise TertiumError(
-            f"{request.source.path} has changed while it was read, so that {request.folder} may "
-            "hold parts of both. Remove the folder and run the command again."
+            f"{request.source.path} changed while it was being read, so {request.folder} may mix "
+            "both versions. Remove the folder and rerun the command."
         )
 
 
 def _settling(request: Request, *, rows: int) -> contextlib.AbstractContextManager[None]:
-    """Beside a long job, what ``auto`` will be next time is measured."""
+    """During a long job, measure which engine ``auto`` should use next time."""
     if request.engine is not EngineName.AUTO or request.loader != LOADER:
         return contextlib.nullcontext()
     from tertium.engines.settle import settling
@@ -282,7 +282,7 @@ def _default_workers(work: Work) -> int:
 
 
 def _warn(content: Content, counts: Counts, rows: int) -> None:
-    """What single calls would have warned of, once for all."""
+    """Warn once about everything that single calls would have warned about."""
     stats = TokenizationStats(counts.cut, counts.texts, counts.limit, counts.unknown)
     stats.unit = "triple" if content is Content.TRIPLES else "text"
     stats.foreign, stats.looked = counts.foreign, counts.looked

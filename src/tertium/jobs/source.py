@@ -1,4 +1,4 @@
-"""The rows of a job: read from a file, counted first, and cut into shards."""
+"""The rows of a job: read from a file, checked in advance, and split into shards."""
 
 import itertools
 import json
@@ -20,18 +20,18 @@ from tertium.progress import bar
 __all__ = ["SKIPPED", "OnError", "Prescan", "Source", "SourceRow", "pick", "prescan", "shard_size"]
 
 SKIPPED = "_skipped.jsonl"
-_SHOWN = 1000  # characters of a bad value that the log keeps
+_SHOWN = 1000  # characters of a bad value in the log
 
 
 class OnError(StrEnum):
-    """What becomes of a row that cannot be read."""
+    """How to treat rows that cannot be read."""
 
     FAIL = "fail"
     SKIP_AND_LOG = "skip-and-log"
 
 
 class SourceRow(NamedTuple):
-    """The texts of one row, and the line it stands on."""
+    """The texts of one row, and its line number."""
 
     line: int
     texts: tuple[str, ...]
@@ -43,10 +43,10 @@ class Source:
 
     Attributes:
         path: text, TSV, CSV, JSONL or Parquet.
-        content: what a row holds.
-        column: which column holds the texts; only for ``Content.TEXTS``.
-        columns: those of pairs and triples that have no usual name.
-        strip_html: read texts as HTML; only for ``Content.TEXTS``.
+        content: what a row contains.
+        column: the column with the texts; only for ``Content.TEXTS``.
+        columns: columns of pairs and triples that have unusual names.
+        strip_html: strip HTML markup; only for ``Content.TEXTS``.
     """
 
     path: Path
@@ -56,7 +56,7 @@ class Source:
     strip_html: bool = False
 
     def scan(self) -> Iterator[SourceRow | Problem]:
-        """Rows and, in their places, what is wrong with the others."""
+        """Good rows, and a problem in place of each bad one."""
         if self.content is Content.TEXTS:
             for found in scan_texts(self.path, column=self.column, strip_html=self.strip_html):
                 yield found if isinstance(found, Problem) else SourceRow(found[0], (found[1],))
@@ -70,13 +70,13 @@ class Source:
                 yield SourceRow(row[0], tuple(texts))
 
     def rows(self) -> Iterator[SourceRow]:
-        """Good rows alone."""
+        """Good rows only."""
         return (item for item in self.scan() if isinstance(item, SourceRow))
 
 
 @dataclass(frozen=True)
 class Prescan:
-    """How many rows of a file are good, and how many are not."""
+    """The number of good and of bad rows in a file."""
 
     rows: int
     skipped: int
@@ -87,8 +87,8 @@ def prescan(
 ) -> Prescan:
     """Read the whole file once, before anything is computed.
 
-    A bad row ends the job here and not after hours; with ``SKIP_AND_LOG`` a line of
-    ``_skipped.jsonl`` in ``folder`` names each.
+    A bad row ends the job here and not after hours; with ``SKIP_AND_LOG`` bad rows are listed in
+    ``_skipped.jsonl`` in ``folder``.
 
     Raises:
         DataError: a row is bad and ``on_error`` is ``FAIL``, or no row is good.
@@ -110,7 +110,7 @@ def prescan(
             if on_error is OnError.FAIL:
                 raise DataError([item], column=source.column)
             first = first or item
-            skipped += item.line != bad_line  # one row may have two faults
+            skipped += item.line != bad_line  # one row may have two problems
             bad_line = item.line
             stream.write(_logged(item) + "\n")
     if not skipped:
@@ -128,12 +128,12 @@ def _logged(problem: Problem) -> str:
 
 T = TypeVar("T")
 
-_PARTS = 64  # at least so many shards where rows allow: the last ones end at about the same time
+_PARTS = 64  # minimum shards, rows permitting, so that the last ones end at about the same time
 _STEP, _MOST = 1024, 65_536
 
 
 def shard_size(rows: int) -> int:
-    """Rows of a shard where nobody says otherwise; it depends on the number of rows alone.
+    """Default rows per shard; it depends only on the number of rows.
 
     >>> [shard_size(rows) for rows in (10, 100_000, 1_000_000, 10**9)]
     [1024, 2048, 16384, 65536]
@@ -142,7 +142,7 @@ def shard_size(rows: int) -> int:
 
 
 def pick(items: Iterable[T], shards: Sequence[Shard]) -> Iterator[tuple[Shard, list[T]]]:
-    """Each of ``shards`` with its items, from a stream of all of them; only one is in memory.
+    """Each of ``shards`` with its items, from a stream of all items; one shard is in memory.
 
     >>> from tertium.data.shards import plan
     >>> [(shard.index, items) for shard, items in pick("abcde", plan(5, size=2)[1:])]
@@ -154,8 +154,8 @@ def pick(items: Iterable[T], shards: Sequence[Shard]) -> Iterator[tuple[Shard, l
         found = list(itertools.islice(stream, len(shard)))
         if len(found) < len(shard):
             raise TertiumError(
-                f"The input ended before row {shard.stop:,}: it has changed while it was read. "
-                "Run the command again."
+                f"The input ended before row {shard.stop:,}: it changed while it was being read. "
+                "Rerun the command."
             )
         place = shard.stop
         yield shard, found

@@ -1,4 +1,4 @@
-"""What one worker does, wherever it runs: load the model once, then make shard after shard."""
+"""The work of one worker, wherever it runs: load the model once, then make one shard at a time."""
 
 import pkgutil
 import warnings
@@ -28,18 +28,18 @@ ShardTask = tuple[Shard, list[SourceRow]]
 
 @dataclass(frozen=True)
 class Work:
-    """What every shard of a job has in common.
+    """What all shards of a job have in common.
 
     Attributes:
-        content: what a row holds.
+        content: what a row contains.
         model: name for the loader.
-        loader: ``module:function`` that gives the model.
+        loader: ``module:function`` that loads the model.
         loading: further arguments of the loader, such as ``device``.
-        engines: what runs each part of the model, if not torch.
+        engines: the engine of each part of the model, if not torch.
         normalize: scale vectors to length 1.
-        dtype: of vectors in the files.
-        window: rows that are encoded together; each distinct text of it once.
-        threads: of every worker.
+        dtype: number format of vectors in the files.
+        window: rows that are encoded together; each distinct text once.
+        threads: threads per worker.
     """
 
     content: Content
@@ -74,7 +74,7 @@ class ShardWorker:
         *,
         advanced: Callable[[int], object] = lambda rows: None,
     ) -> Done:
-        """Write a shard into ``folder``, whole or not at all."""
+        """Write a shard into ``folder`` atomically."""
         shard, items = task
         path = folder / shard.name
         with disk_errors(folder), atomic_path(path, durable=True) as temporary:
@@ -82,7 +82,7 @@ class ShardWorker:
             return describe_shard(shard, temporary, counts)
 
     def pack(self, task: ShardTask) -> tuple[bytes, Done]:
-        """The bytes of a shard's file, for somebody else to write."""
+        """The bytes of a shard's file, for another process to write."""
         shard, items = task
         buffer = BytesIO()
         counts = self._write(buffer, items, lambda rows: None)
@@ -117,7 +117,7 @@ class ShardWorker:
         seen = TokenizationStats()
         common: dict[str, Any] = {"progress": False, "truncation": seen}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TertiumWarning)  # counted, and told once at the end
+            warnings.simplefilter("ignore", TertiumWarning)  # counted, and reported once at the end
             if self.work.content is Content.TEXTS:
                 normalize = self.work.normalize
                 texts = [item.texts[0] for item in items]
@@ -134,11 +134,11 @@ class ShardWorker:
 
 
 def check_model(work: Work, fingerprint: str) -> None:
-    """Raise unless the model that is found here is the one that the job was begun with."""
+    """Raise unless the model on this machine is the one that the job was started with."""
     if hash_model_files(work.model, revision=work.loading.get("revision")) != fingerprint:
         raise TertiumError(
-            f"The model {work.model} on this machine is not the one that the job was begun with. "
-            "Put the same files on every machine."
+            f"The model {work.model} on this machine is not the one that the job was started with. "
+            "Copy the same files to every machine."
         )
 
 
@@ -148,6 +148,6 @@ def _check_finite(name: str, items: Sequence[SourceRow], results: np.ndarray) ->
     sound = np.isfinite(results.reshape(len(items), -1)).all(axis=1)
     first = items[int(np.argmin(sound))]
     raise TertiumError(
-        f"{name} gives a result that is not finite for line {first.line} "
+        f"{name} returned a result that is not finite for line {first.line} "
         f"({first.texts[0][:60]!r}). Use another model, or float32 if this is float16."
     )

@@ -1,6 +1,6 @@
-"""Worker processes of bulk jobs and of the server: started, limited, and noticed when they end.
+"""Starts, limits and monitors the worker processes of bulk jobs and of the server.
 
-Nothing heavy is imported here: the process that starts workers need not hold a model.
+Nothing heavy is imported here: the process that starts workers does not need a model.
 """
 
 import contextlib
@@ -33,23 +33,23 @@ __all__ = [
     "start_process",
 ]
 
-START_METHOD = "spawn"  # nothing of this process is taken along, no lock and no thread
+START_METHOD = "spawn"  # workers inherit no locks or threads
 _PATIENCE = 5.0  # seconds for a worker to end by itself
-_ATTEMPTS = 3  # workers that one task may end
-_PRIMITIVES = "64"  # oneDNN keeps kernels for so many shapes; its default, 1,024, takes ever more
+_ATTEMPTS = 3  # workers that one task may kill
+_PRIMITIVES = "64"  # shapes for which oneDNN caches kernels; its default, 1,024, eats memory
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-_STARTING = threading.Lock()  # the environment belongs to the whole process
+_STARTING = threading.Lock()  # the environment is shared by the whole process
 
 
 class Process(Protocol):
-    """A worker that was started."""
+    """A worker process."""
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end."""
+        """Wait for it to end."""
         ...
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         ...
 
 
@@ -60,14 +60,14 @@ def start_process(
     method: str | None = None,
     preload: Sequence[str] = (),
 ) -> Any:
-    """Start a daemon process, whose ``target`` calls :func:`prepare_worker` first.
+    """Start a daemon process, whose ``target`` must call :func:`prepare_worker` first.
 
     Args:
-        target: what it runs.
+        target: its main function.
         args: arguments of ``target``.
         threads: limit for the numerical libraries.
         method: start method of ``multiprocessing`` (default: ``START_METHOD``).
-        preload: modules that a fork server imports once for all its workers.
+        preload: modules that a fork server imports once for all workers.
     """
     context: Any = multiprocessing.get_context(method or START_METHOD)
     if preload:
@@ -79,13 +79,13 @@ def start_process(
 
 
 def prepare_worker(*, threads: int, terminate: Any = signal.SIG_IGN) -> None:
-    """Set up this process as a worker: signals, threads, and locks of its own.
+    """Set up signals, threads and locks of this worker process.
 
-    Ctrl-C reaches every process of a terminal; workers leave it to the one that started them.
+    Ctrl-C reaches every process of a terminal; workers leave it to their parent.
 
     Args:
         threads: limit for the numerical libraries.
-        terminate: handler of SIGTERM.
+        terminate: handler for SIGTERM.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, terminate)
@@ -93,12 +93,12 @@ def prepare_worker(*, threads: int, terminate: Any = signal.SIG_IGN) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     from tqdm import tqdm
 
-    tqdm.set_lock(threading.RLock())  # its own would outlive a killed process
+    tqdm.set_lock(threading.RLock())  # the default lock would outlive a killed process
     limit_threads(threads)
 
 
 def limit_threads(threads: int) -> None:
-    """Limit the threads of this process, in libraries that are loaded and those that will be."""
+    """Limit the threads of this process, in libraries that are loaded now or later."""
     os.environ.update(_variables(threads))
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(threads)
@@ -112,7 +112,7 @@ def end_process(process: Process) -> None:
 
 
 def _variables(threads: int) -> dict[str, str]:
-    """What libraries read when they are loaded."""
+    """Environment variables that libraries read when they are loaded."""
     limits = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
     primitives = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
     return {
@@ -123,7 +123,7 @@ def _variables(threads: int) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(threads: int) -> Iterator[None]:
-    """Variables of a worker, for a process that is started in the block."""
+    """Set the variables of a worker for processes that are started in the block."""
     variables = _variables(threads)
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -136,7 +136,7 @@ def _environment(threads: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """No signal to the whole group reaches a worker before :func:`prepare_worker` has run."""
+    """Block stop signals for a worker until :func:`prepare_worker` has run."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -148,10 +148,10 @@ def _signals_held() -> Iterator[None]:
 
 
 class TaskQueue:
-    """Tasks in order, read from the input one ahead; those of lost workers come first.
+    """Tasks in order, read one ahead; those of lost workers come first.
 
     Args:
-        tasks: shards with their rows; drawn when a worker is free, so that memory stays bounded.
+        tasks: shards with their rows; read when a worker is free, so that memory stays bounded.
     """
 
     def __init__(self, tasks: "Iterator[ShardTask]") -> None:
@@ -160,7 +160,7 @@ class TaskQueue:
         self._losses: Counter[int | None] = Counter()
 
     def fetch(self) -> bool:
-        """Read one task ahead, while all workers are busy; False if there is none."""
+        """Read one task ahead; False if there is none."""
         if not self._waiting and (task := next(self._tasks, None)) is not None:
             self._waiting.append(task)
         return bool(self._waiting)
@@ -170,21 +170,21 @@ class TaskQueue:
         return self._waiting.popleft() if self.fetch() else None
 
     def lost(self, task: "ShardTask | None", reason: str) -> None:
-        """A worker ended during ``task``, or before it could take one.
+        """Note that a worker died during ``task``, or before it could take one.
 
         Raises:
-            TertiumError: this was the third time.
+            TertiumError: for the third time.
         """
         key = None if task is None else task[0].index
         self._losses[key] += 1
         if self._losses[key] >= _ATTEMPTS:
-            when = "before it could begin"
+            when = "before it could start"
             if task is not None:
                 first, last = task[1][0].line, task[1][-1].line
                 when = f"at shard {task[0].index}, lines {first} to {last}"
             raise TertiumError(
-                f"A worker ended {_ATTEMPTS} times {when} ({reason}). If memory is short, use "
-                "fewer --jobs. Finished shards are kept: the same command resumes."
+                f"A worker died {_ATTEMPTS} times {when} ({reason}). If memory is short, use fewer "
+                "--jobs. Finished shards are kept: rerun the command to resume."
             )
         if task is not None:
             self._waiting.appendleft(task)
@@ -192,23 +192,23 @@ class TaskQueue:
 
 @dataclass
 class _Worker:
-    """A process with a pipe of its own: no lock is shared that a killed one could take along."""
+    """A process with a pipe of its own, so that no lock is shared that a killed one could hold."""
 
     process: Any
     connection: Connection
     ready: bool = False
     task: "ShardTask | None" = None
-    advanced: int = 0  # rows of the task that the bar already shows
+    advanced: int = 0  # rows of the task that the progress bar already shows
 
 
 class Processes:
-    """A fixed number of worker processes on this machine; one that ends early is replaced.
+    """A fixed number of worker processes on this machine; one that dies is replaced.
 
     Args:
         work: what they do.
         folder: where they write.
-        count: how many.
-        start_method: of ``multiprocessing`` (default: ``START_METHOD``).
+        count: number of processes.
+        start_method: start method of ``multiprocessing`` (default: ``START_METHOD``).
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Processes:
         finished: "Callable[[Done], None]",
         advanced: Callable[[int], object],
     ) -> None:
-        """Make every task; ``finished`` hears of each shard, ``advanced`` of rows in between."""
+        """Run all tasks; ``finished`` is called with each shard, ``advanced`` with rows done."""
         queue = TaskQueue(tasks)
         workers = [self._start() for _ in range(self._count)]
         try:
@@ -253,21 +253,21 @@ class Processes:
             threads=self._work.threads,
             method=self._method,
         )
-        theirs.close()  # so that its end is noticed here
+        theirs.close()  # so that the worker's end closes the pipe
         return _Worker(process, ours)
 
 
 def _hand_over(worker: _Worker, task: "ShardTask | None") -> None:
     if task is not None:
         worker.task, worker.advanced = task, 0
-        with contextlib.suppress(OSError):  # it has just ended: the next message will say so
+        with contextlib.suppress(OSError):  # it has just died, which the next read will notice
             worker.connection.send(task)
 
 
 def _listen(
     worker: _Worker, finished: "Callable[[Done], None]", advanced: Callable[[int], object]
 ) -> bool:
-    """Take one message; False if the worker has ended."""
+    """Handle one message; False if the worker has died."""
     try:
         kind, content = worker.connection.recv()
     except (EOFError, OSError):
@@ -294,7 +294,7 @@ def _ending(process: Any) -> str:
 
 
 def _stop(worker: _Worker) -> None:
-    """End a worker; one that is busy removes what it has half-written."""
+    """Stop a worker; a busy one removes its partial file."""
     if worker.ready and worker.task is None:
         with contextlib.suppress(OSError):
             worker.connection.send(None)
@@ -305,13 +305,13 @@ def _stop(worker: _Worker) -> None:
 
 
 def _serve(connection: Connection, work: "Work", folder: Path) -> None:
-    """The life of a worker of a bulk job."""
+    """The main function of a worker of a bulk job."""
     prepare_worker(threads=work.threads, terminate=lambda number, frame: sys.exit(1))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from tertium.jobs.work import ShardWorker
 
     def send(kind: str, content: object = None) -> None:
-        with contextlib.suppress(OSError):  # the parent is gone, and soon this process is, too
+        with contextlib.suppress(OSError):  # the parent is gone, and so will this process soon
             connection.send((kind, content))
 
     try:
@@ -324,14 +324,14 @@ def _serve(connection: Connection, work: "Work", folder: Path) -> None:
         return
     except TertiumError as error:
         send("refused", str(error))
-    except Exception:  # whatever it is, whoever waits must hear of it
+    except Exception:  # the parent must hear of any error
         send("broken", traceback.format_exc())
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to remove
 
 
 def _end_with_parent() -> None:
-    """A killed parent must not leave workers that keep writing."""
+    """Exit when the parent is killed, so that no worker keeps writing."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""Vectors and scores to files, in constant memory, each file whole or absent."""
+"""Write vectors and scores to files, atomically and in constant memory."""
 
 import contextlib
 import csv
@@ -31,12 +31,12 @@ def write_vectors(
     normalize: bool = False,
     kept: Callable[[], Iterable[Mapping[str, Any]]] | None = None,
 ) -> int:
-    """Encode ``texts()`` into a .npy or .parquet file and return how many rows there are.
+    """Encode ``texts()`` into a .npy or .parquet file; return the row count.
 
     Args:
-        encoder: makes the vectors.
-        texts: gives a fresh iterator over the texts; a .npy file is sized by a first pass.
-        output: the ending chooses the format.
+        encoder: computes the vectors.
+        texts: returns a new iterator over the texts; a first pass counts them.
+        output: the extension determines the format.
         normalize: scale every vector to length 1.
         kept: further columns of each text, for a .parquet file, as for :func:`write_scores`.
     """
@@ -66,13 +66,12 @@ def write_scores(
     """Score pairs or triples into a .tsv, .csv, .jsonl or .parquet file; return the row count.
 
     Args:
-        scorer: makes the scores.
-        items: pairs, or for a conditional scorer triples.
-        output: the ending chooses the format.
-        spreadsheet_safe: let no text of a .tsv or .csv file begin as a formula does.
-        kept: further columns of each item, to be written after its score; as many as items, and
-            the first item says which there are. One that has the name of a column here is
-            called ``input_…``.
+        scorer: computes the scores.
+        items: pairs, or triples for a conditional scorer.
+        output: the extension determines the format.
+        spreadsheet_safe: escape texts in a .tsv or .csv file that look like formulas.
+        kept: further columns of each item, written after its score; the first item determines
+            which. A column whose name is taken is renamed to ``input_…``.
     """
     writers: dict[str, Callable[[Path, Columns], contextlib.AbstractContextManager[_RowSink]]] = {
         ".tsv": _delimited_tsv,
@@ -113,13 +112,13 @@ def write_scores(
     return count
 
 
-Row = tuple[Any, ...]  # texts, the score as the only float of ours, and columns that are kept
+Row = tuple[Any, ...]  # texts, score, verdict, and further columns
 Columns = tuple[str, ...]
 _SCORE = "similarity"
 
 
 class _Kept:
-    """Columns of the input that are written as they are, beside what was computed."""
+    """Columns of the input that are copied to the output."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], taken: Columns) -> None:
         rest = iter(rows)
@@ -130,7 +129,7 @@ class _Kept:
         self.names = tuple(f"input_{key}" if key in taken else key for key in self.keys)
 
     def take(self, count: int) -> list[tuple[Any, ...]]:
-        """Those of the next items; nothing for each where nothing is kept."""
+        """The columns of the next items; empty if none are kept."""
         if not self._given:
             return [()] * count
         return [self._values(row) for row in itertools.islice(self._rows, count)]
@@ -139,8 +138,8 @@ class _Kept:
         strange = [key for key in row if key not in self.keys]
         if strange:
             raise TertiumError(
-                f"A row has the column {strange[0]}, which the first row does not have: name every "
-                "column in the first row."
+                f"A row has the column {strange[0]}, which the first row lacks: the first row must "
+                "have every column."
             )
         return tuple(row.get(key) for key in self.keys)
 
@@ -150,7 +149,7 @@ def _cell(written: Callable[[str], str]) -> Callable[[Any], Any]:
 
 
 def _text(value: Any) -> str:
-    """A value as a table of text has it."""
+    """A value as a cell of a text table."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
