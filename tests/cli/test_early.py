@@ -170,7 +170,7 @@ CASES: list[tuple[str, str]] = [
     ("export ./nowhere --engine onnx", NOWHERE),
     ("export --engine onyx", NO_ENGINE),
     ("export --engine torch", "There is nothing to export for torch."),
-    ("export --engine onnx --keep-float 2", "Only int8 leaves layers in float"),
+    ("export --engine onnx --keep-float 2", "keep_float applies only to int8"),
     ("export --engine onnx -o full", "exists and is not empty"),
     ("tune -m ./nowhere", NOWHERE),
     ("tune --texts missing.txt", MISSING),

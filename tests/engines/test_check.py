@@ -123,7 +123,7 @@ def test_tuning_leaves_out_what_does_not_run(
     assert {trial.engine for trial in trials} == {"torch", "onnx", "onnx-int8"}
     said = {str(warning.message) for warning in caught}
     assert (
-        "openvino-int8 is left out: openvino-int8 does not run on this processor (Illegal "
+        "Skipping openvino-int8: openvino-int8 does not run on this processor (Illegal "
         "instruction); use onnx-int8." in said
     )
 
@@ -134,7 +134,7 @@ def test_auto_takes_torch_and_says_why(flat: Encoder, flat_bert: Path, behave: B
     ensure(graph, EngineName.ONNX)
     remember(graph.fingerprint, TRIAL)
     behave("ill")
-    said = r"torch runs .*, not onnx-int8: onnx-int8 does not run .* \(Illegal instruction\)"
+    said = r"runs on torch, not onnx-int8: onnx-int8 does not run .* \(Illegal instruction\)"
     with pytest.warns(TertiumWarning, match=said):
         assert encoder(flat_bert, engine="auto").engine is None
     with pytest.warns(TertiumWarning, match=said):

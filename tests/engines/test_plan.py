@@ -39,7 +39,7 @@ def test_an_unknown_engine(flat_bert: Path) -> None:
 
 
 def test_engines_run_on_the_processor(flat_bert: Path) -> None:
-    with pytest.raises(TertiumError, match="runs on the processor, not on cuda"):
+    with pytest.raises(TertiumError, match="runs on the CPU, not on cuda"):
         tertium.load(flat_bert, engine="onnx", device="cuda")
 
 
@@ -124,7 +124,7 @@ def test_auto_falls_back_to_torch_where_the_engine_does_not_run(
         raise TertiumError("openvino is not installed")
 
     monkeypatch.setattr("tertium.engines.plan.ensure", refuse)
-    with pytest.warns(TertiumWarning, match=r"torch runs .*flat-bert, not onnx: openvino is not"):
+    with pytest.warns(TertiumWarning, match=r"flat-bert runs on torch, not onnx: openvino is not"):
         assert encoder(flat_bert, engine="auto").engine is None
 
 
@@ -138,7 +138,7 @@ def test_auto_falls_back_to_torch_where_the_engine_does_not_start(
         raise TertiumError("it already runs in this process without the cap")
 
     monkeypatch.setattr("tertium.engines.plan.open_engine", refuse)
-    with pytest.warns(TertiumWarning, match=r"torch runs .*: it already runs"):
+    with pytest.warns(TertiumWarning, match=r"runs on torch, .*: it already runs"):
         assert encoder(flat_bert, engine="auto").engine is None
     with pytest.raises(TertiumError, match="it already runs"):
         encoder(flat_bert, engine="onnx")
@@ -206,7 +206,7 @@ def test_tuning_leaves_out_what_is_refused(flat: Encoder, monkeypatch: pytest.Mo
         return whole(graph, engine)
 
     monkeypatch.setattr(tuning, "ensure", ensure)
-    with pytest.warns(TertiumWarning, match="openvino is left out: too far from torch"):
+    with pytest.warns(TertiumWarning, match="Skipping openvino: too far from torch"):
         trials = tune(graph, seconds=0.2, texts=TEXTS, exact=True, progress=False)
     assert {trial.engine for trial in trials} == {EngineName.TORCH, EngineName.ONNX}
 

@@ -76,5 +76,5 @@ def test_loaded_by_its_engine(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("kind", ["pair", "ensemble", "tri"])
 def test_only_an_encoder_has_a_static_copy(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(TertiumError, match="takes a single encoder with a transformer"):
+    with pytest.raises(TertiumError, match="it is not a single transformer encoder"):
         tertium.load(write(kind, tmp_path), engine="static")

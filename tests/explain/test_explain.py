@@ -125,7 +125,7 @@ def test_only_occlusion_where_torch_does_not_run(encoder: Encoder) -> None:
     found = encoder.explain(*PAIR)
     assert found.alignment is None and "engine torch" in found.notes[0]
     assert any(value for values in found.occlusion for value in values)
-    with pytest.raises(TertiumError, match=r"run by onnx.*take the engine torch"):
+    with pytest.raises(TertiumError, match=r"runs on onnx.*use the engine torch"):
         encoder.explain(*PAIR, method="gradients")
 
 
@@ -141,7 +141,7 @@ def test_without_captum(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> No
         ({"method": "ocluson"}, "Did you mean 'occlusion'"),
         ({"condition": "the colour"}, "does not take conditions"),
         ({"by": 0.0}, "more than 0"),
-        ({"steps": 1, "method": "gradients"}, "at least 2 steps"),
+        ({"steps": 1, "method": "gradients"}, "must be at least 2"),
         ({"most": -1}, "0 words or more"),
     ],
 )
@@ -155,7 +155,7 @@ def test_what_makes_no_sense(encoder: Encoder, options: dict[str, str], message:
 
 @pytest.mark.parametrize("texts", [("", ""), (" ", "\n"), ("\0", "\x07")])
 def test_nothing_to_explain(encoder: Encoder, texts: tuple[str, str]) -> None:
-    with pytest.raises(TertiumError, match="Neither text has a word"):
+    with pytest.raises(TertiumError, match="Neither text contains a word"):
         encoder.explain(*texts)
 
 

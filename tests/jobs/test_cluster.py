@@ -60,5 +60,5 @@ def test_an_actor_refuses_another_model(model: Path) -> None:
     work = Work(Content.TEXTS, str(model), loader=LOADER)
     actor = cluster._Actor(work, hash_model_files(str(model)))
     (model / "config.json").write_text('{"other": 1}')
-    with pytest.raises(TertiumError, match="is not the one that the job was begun with"):
+    with pytest.raises(TertiumError, match="is not the one that the job was started with"):
         actor.pack(Shard(0, 0, 1), [SourceRow(1, ("a",))])

@@ -557,7 +557,7 @@ def test_what_a_kill_left_half_written_is_cleared_away(
     ("options", "said"),
     [
         ({"engine": "nonsense"}, "No engine 'nonsense'"),
-        ({"engine": "onnx", "device": "cuda"}, "runs on the processor, not on cuda"),
+        ({"engine": "onnx", "device": "cuda"}, "runs on the CPU, not on cuda"),
     ],
 )
 def test_an_engine_that_cannot_run_is_refused_before_anything_is_read(

@@ -1,4 +1,4 @@
-"""What runs a model: torch, an exported graph, its int8 form, or a static copy."""
+"""Engines that run a model: torch, an exported graph, its int8 form, or a static copy."""
 
 import os
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class EngineKind:
-    """What there is to know about an engine before it is used.
+    """Properties of an engine.
 
     Attributes:
-        summary: what it is.
-        packages: those of the extra ``fast`` that run it.
-        exact: whether it gives torch's vectors but for rounding.
+        summary: a short description.
+        packages: packages of the extra ``fast`` that it needs.
+        exact: whether it reproduces torch's vectors up to rounding.
     """
 
     summary: str
@@ -40,30 +40,30 @@ class EngineKind:
     exact: bool = True
 
 
-# ``default`` and ``auto`` are not among them: they stand for one of these.
+# ``default`` and ``auto`` are not listed: they resolve to one of these.
 ENGINES: dict[EngineName, EngineKind] = {
-    EngineName.TORCH: EngineKind("torch, as the model was trained"),
-    EngineName.ONNX: EngineKind("its graph in ONNX Runtime", ("onnxruntime",)),
+    EngineName.TORCH: EngineKind("PyTorch, as the model was trained"),
+    EngineName.ONNX: EngineKind("exported graph in ONNX Runtime", ("onnxruntime",)),
     EngineName.ONNX_INT8: EngineKind(
-        "its graph in 8-bit integers in ONNX Runtime", ("onnxruntime",), exact=False
+        "exported 8-bit graph in ONNX Runtime", ("onnxruntime",), exact=False
     ),
-    EngineName.OPENVINO: EngineKind("its graph in OpenVINO", ("openvino",)),
+    EngineName.OPENVINO: EngineKind("exported graph in OpenVINO", ("openvino",)),
     EngineName.OPENVINO_INT8: EngineKind(
-        "its graph in 8-bit integers in OpenVINO", ("openvino",), exact=False
+        "exported 8-bit graph in OpenVINO", ("openvino",), exact=False
     ),
-    EngineName.STATIC: EngineKind("vectors of single tokens, averaged", exact=False),
+    EngineName.STATIC: EngineKind("averaged token vectors", exact=False),
 }
 
 
 class PartPlan(Frozen):
-    """What runs one part of a model; see :mod:`tertium.engines.plan`.
+    """The engine of one part of a model; see :mod:`tertium.engines.plan`.
 
     Attributes:
         engine: its name, never ``auto``.
-        token_budget: tokens per batch, padding included; None leaves it to the model.
-        export: one hash of all files of the export; None where there is none.
-        settings: how the export was made.
-        threads: what was measured to be best on this machine, which is not written down.
+        token_budget: tokens per batch, including padding; None for the model's default.
+        export: one hash of all files of the export; None if there is none.
+        settings: settings of the export.
+        threads: the fastest number of threads on this machine, which is not saved.
     """
 
     engine: EngineName
@@ -73,7 +73,7 @@ class PartPlan(Frozen):
     threads: int | None = Field(default=None, exclude=True)
 
 
-Plan = tuple[PartPlan, ...]  # of each part in turn; empty: torch runs all of them
+Plan = tuple[PartPlan, ...]  # one per part; empty if torch runs all of them
 
 
 def engine_name(name: EngineName | str) -> EngineName:
@@ -89,18 +89,16 @@ def engine_name(name: EngineName | str) -> EngineName:
 
 
 def check_device(engine: EngineName | str, device: str | None) -> str | None:
-    """The torch device beside an engine: all engines but torch run on the processor."""
+    """The torch device to use with an engine: all engines but torch run on the CPU."""
     if engine_name(engine) in (EngineName.TORCH, EngineName.DEFAULT):
         return device
     if device not in (None, "cpu"):
-        raise TertiumError(
-            f"The engine {engine} runs on the processor, not on {device}: use torch."
-        )
+        raise TertiumError(f"The engine {engine} runs on the CPU, not on {device}: use torch.")
     return "cpu"
 
 
 def require_engine(name: EngineName | str) -> None:
-    """Raise unless there is such an engine, and its packages are installed."""
+    """Raise unless the engine exists and its packages are installed."""
     engine = engine_name(name)
     if engine in ENGINES:
         require("fast", purpose=f"The engine {engine}", packages=ENGINES[engine].packages)
@@ -112,12 +110,12 @@ def check_export(
     output: str | os.PathLike[str] | None = None,
     keep_float: int | None = None,
 ) -> None:
-    """Raise unless a model can be exported so; arguments as of ``export``."""
+    """Raise unless a model can be exported with these arguments of ``export``."""
     name = engine_name(engine)
     if name not in ENGINES or name is EngineName.TORCH:
         names = ", ".join(known for known in ENGINES if known is not EngineName.TORCH)
-        raise TertiumError(f"There is nothing to export for {name}. Name one of {names}.")
+        raise TertiumError(f"There is nothing to export for {name}. Choose one of {names}.")
     if keep_float is not None and (ENGINES[name].exact or name is EngineName.STATIC):
-        raise TertiumError(f"Only int8 leaves layers in float; {name} has no use for keep_float.")
+        raise TertiumError(f"keep_float applies only to int8 engines, not to {name}.")
     if output is not None:
         check_new_folder(Path(output))

@@ -1,7 +1,6 @@
-"""Engines that run on this processor: the only way to open one.
+"""The only way to open an engine: after it has run the same graph in a child process.
 
-What opens an engine, for ``load``, ``tune``, ``export``, bulk jobs or the server, does so here,
-after the engine has run the same graph in a child process.
+``load``, ``tune``, ``export``, bulk jobs and the server all open engines here.
 """
 
 import sys
@@ -43,16 +42,16 @@ def open_engine(graph: PartGraph, engine: EngineName, folder: Path, *, threads: 
     outcome = check_engine(graph, engine, folder)
     (runtime,) = ENGINES[engine].packages
     if runtime == "openvino" and ENGINES[engine].exact and _amx_unknown():
-        set_cap(BELOW_AMX)  # floats have no use for AMX, and integers may need the cap later
+        set_cap(BELOW_AMX)  # floats do not use AMX, and integers may need the cap later
     cap_runtime(outcome)
     return RUNTIMES[runtime](str(engine), folder / GRAPH, threads=threads)
 
 
 def check_engine(graph: PartGraph, engine: EngineName, folder: Path) -> Outcome:
-    """How ``engine`` runs the graph in ``folder`` on this processor; tried now if not known.
+    """Whether ``engine`` runs the graph in ``folder`` on this processor; tested now if not known.
 
     Raises:
-        UnusableError: it does not.
+        UnusableError: it does not run.
     """
     packages = ENGINES[engine].packages
     require("fast", purpose=f"The engine {engine}", packages=packages)
@@ -83,12 +82,12 @@ def check_engine(graph: PartGraph, engine: EngineName, folder: Path) -> Outcome:
 
 
 def engine_states() -> dict[str, str]:
-    """What is known here about each engine that runs a graph."""
+    """What is known on this machine about each engine that runs a graph."""
     return {str(engine): _state(engine) for engine, kind in ENGINES.items() if kind.packages}
 
 
 def _amx_unknown() -> bool:
-    """Whether the processor names AMX, and nothing is known about products in integers."""
+    """Whether the processor reports AMX, and int8 has not been tested yet."""
     return "amxint8" in instructions() and _state(EngineName.OPENVINO_INT8) == UNKNOWN
 
 
@@ -101,7 +100,7 @@ def _state(engine: EngineName) -> str:
 
 
 def _instead(engine: EngineName) -> EngineName:
-    """The engine most like it that is not known to be unusable."""
+    """The most similar engine that is not known to be unusable."""
     others = [EngineName.ONNX] if ENGINES[engine].exact else [EngineName.ONNX_INT8, EngineName.ONNX]
     for other in others:
         if other is not engine and not _state(other).startswith(("missing", "does not run")):

@@ -1,6 +1,6 @@
-"""Exports: made once, checked against torch, and kept: in the cache or in the model's own folder.
+"""Exports: made once, checked against torch, and kept in the cache or in the model's own folder.
 
-Beside the graph lies ``engine.json``, which says what it was made of and whether it is whole.
+Beside the graph is ``engine.json``, which records what it was made of and detects damage.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ __all__ = [
     "static_export",
 ]
 
-FORMAT = 3  # counts up when graphs are written in another way, so that old ones are made again
+FORMAT = 3  # incremented when the way graphs are written changes, so that old ones are rebuilt
 RECORD = "engine.json"
 _EXPORTING = ("onnx", "onnxruntime")
 _INT8: dict[EngineName, Form] = {
@@ -54,21 +54,21 @@ _INT8: dict[EngineName, Form] = {
 
 
 class DamagedExportError(TertiumError):
-    """An export is there, and its files are not what its record says."""
+    """The files of an export do not match its record."""
 
 
 class ExportRecord(Frozen):
-    """What an export is, made of what, and how near it comes to torch.
+    """The record of an export.
 
     Attributes:
-        format: of the export.
-        engine: that runs it.
+        format: format of the export.
+        engine: the engine that runs it.
         fingerprint: hash of the model.
-        files: all others in the folder.
-        settings: how it was made.
-        parity: None for a static model, which is another one, and for the float graph of a model
-            that was read without torch.
-        versions: of the libraries that made it.
+        files: all other files in the folder.
+        settings: settings it was made with.
+        parity: agreement with torch; None for a static model, which is a different model, and for
+            the float graph of a model that was read without torch.
+        versions: versions of the libraries that made it.
     """
 
     format: int = FORMAT
@@ -81,20 +81,20 @@ class ExportRecord(Frozen):
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         return sum(mark.size for mark in self.files.values())
 
 
 def export_folder(root: Path, fingerprint: str, engine: EngineName) -> Path:
-    """Where the export of a model for an engine is, in a cache or in the model's own folder."""
+    """The folder of a model's export for an engine, in a cache or in the model's own folder."""
     return root / "engines" / fingerprint[:32] / engine
 
 
 def read_export(folder: Path, *, fingerprint: str) -> ExportRecord | None:
-    """The record of a whole export; None where there is none, or one of another format.
+    """The record of an intact export; None if there is none, or it has another format.
 
     Raises:
-        DamagedExportError: a file is missing, cut off or changed.
+        DamagedExportError: a file is missing, truncated or changed.
     """
     path = folder / RECORD
     if not path.exists():
@@ -130,11 +130,11 @@ def _write_record(folder: Path, **fields: Any) -> ExportRecord:
 
 @dataclass(frozen=True)
 class Export:
-    """An export that is whole.
+    """An intact export.
 
     Attributes:
-        folder: where it is.
-        record: what it says about itself.
+        folder: its folder.
+        record: its record.
     """
 
     folder: Path
@@ -142,7 +142,7 @@ class Export:
 
 
 def cpu_threads(threads: int | None = None) -> int:
-    """Threads of an engine: as ``OMP_NUM_THREADS`` says, or one for each core, by default."""
+    """Threads of an engine; by default ``OMP_NUM_THREADS``, or one per core."""
     return default_threads() if threads is None else threads
 
 
@@ -157,15 +157,15 @@ def ensure(
 ) -> Export:
     """The export of ``graph`` for ``engine``, made now if there is none.
 
-    Several processes may ask for the same: one makes it, the others wait for it.
+    If several processes need the same export, one makes it and the others wait.
 
     Args:
         graph: what to export.
-        engine: one with a graph.
-        folder: the model's own, which may hold the export; else it is in the cache.
-        keep_float: for int8, leave this many layers in float, the most sensitive ones; by default
-            take the export that is there, or leave none.
-        threads: while it is made.
+        engine: an engine that runs graphs.
+        folder: the model's own folder, which may contain the export; otherwise it is in the cache.
+        keep_float: for int8, keep this many of the most sensitive layers in float; by default use
+            an existing export, or keep none.
+        threads: threads used to make it.
         progress: False for no progress on standard error.
     """
 
@@ -196,16 +196,16 @@ def kept(
     *,
     usable: Callable[[ExportRecord], bool] = lambda record: True,
 ) -> Export:
-    """What the cache holds under this name, or what ``make`` puts into a folder for it."""
+    """The cached export, or the one that ``make`` writes into a folder."""
     target = export_folder(cache_folder(), fingerprint, engine)
-    with contextlib.suppress(DamagedExportError, OSError):  # reported below, where it is fixed
+    with contextlib.suppress(DamagedExportError, OSError):  # reported and rebuilt below
         record = read_export(target, fingerprint=fingerprint)
         if record is not None and usable(record):
             return Export(target, record)  # without a lock: the cache may be read-only
     target = export_folder(writable_cache(), fingerprint, engine)
     with lock(target.with_name(f"{engine}.lock")):
         found = find(target, fingerprint)
-        if found is not None and usable(found.record):  # another process has made it meanwhile
+        if found is not None and usable(found.record):  # another process may have made it meanwhile
             return found
         with atomic_folder(target, last=RECORD) as temporary:
             record = make(temporary)
@@ -213,7 +213,7 @@ def kept(
 
 
 def find(folder: Path, fingerprint: str) -> Export | None:
-    """A whole export in ``folder``, or None; one that is damaged is reported."""
+    """An intact export in ``folder``, or None; a damaged one is reported."""
     try:
         record = read_export(folder, fingerprint=fingerprint)
     except DamagedExportError as error:
@@ -231,7 +231,7 @@ def _make(
     threads: int,
     progress: bool | None,
 ) -> ExportRecord:
-    """Write the graph and its record; raise if it is too far from torch."""
+    """Write the graph and its record; raise if it differs too much from torch."""
     settings: dict[str, int] = {}
     require("fast", purpose=f"Exporting for {engine}", packages=_EXPORTING)
     plain = folder
@@ -240,7 +240,7 @@ def _make(
     else:
         plain = ensure(graph, EngineName.ONNX, threads=threads, progress=progress).folder
         if engine in _INT8:
-            check_engine(graph, EngineName.ONNX, plain)  # which calibrates
+            check_engine(graph, EngineName.ONNX, plain)  # used for calibration
 
             def try_int8(plans: Mapping[str, QuantPlan]) -> None:
                 write_int8(plain / GRAPH, folder / GRAPH, plans, form="integer")
@@ -252,7 +252,7 @@ def _make(
                 graph.calibration(),
                 keep_float=keep_float,
                 threads=threads,
-                even=_INT8[engine] == "integer",  # OpenVINO is less exact with scaled channels
+                even=_INT8[engine] == "integer",  # OpenVINO is less accurate with scaled channels
                 progress=progress,
                 before_measuring=try_int8,
             )
@@ -276,10 +276,10 @@ def _make(
 def _parity(
     graph: PartGraph, engine: EngineName, folder: Path, plain: Path, *, threads: int
 ) -> Parity | None:
-    """How near the export in ``folder`` comes to torch; raises if it is too far.
+    """Agreement of the export in ``folder`` with torch; raises if it is too low.
 
-    A model that was read without torch is compared with its float graph in ``plain``, and that one
-    with nothing: it is only run.
+    A model that was read without torch is compared with its float graph in ``plain``, which itself
+    is only run.
     """
     what = f"The export of {graph.name} for {engine}"
     light = graph.part.needs_engine
@@ -294,8 +294,9 @@ def _parity(
         found = graph.results()
     except TertiumError:
         raise
-    except Exception as error:  # ONNX Runtime and OpenVINO have kinds of their own
-        raise TertiumError(f"{what} does not run: {_first_line(error)} Use torch.") from error
+    except Exception as error:  # ONNX Runtime and OpenVINO raise errors of their own
+        reason = str(error).strip().splitlines()[0][:200].rstrip(".")
+        raise TertiumError(f"{what} does not run: {reason}. Use torch.") from error
     finally:
         graph.use(None)
     parity = graph.parity(found, expected)
@@ -303,13 +304,8 @@ def _parity(
     return parity
 
 
-def _first_line(error: Exception) -> str:
-    line = str(error).strip().splitlines()[0][:200].rstrip(".")
-    return f"{line}."
-
-
 def _link_files(source: Path, target: Path) -> None:
-    """The graph files of one export in another folder, as links where the disk allows it."""
+    """Hard-link the graph files of one export into another folder, or copy them."""
     for path in source.iterdir():
         if path.name == RECORD:
             continue
@@ -324,9 +320,9 @@ class ExportedPart:
     """The export of a model, or of one of its members.
 
     Attributes:
-        name: what results call it.
-        folder: where its files are.
-        record: what they are, and how near they come to torch.
+        name: name of the part.
+        folder: its folder.
+        record: its record.
     """
 
     name: str
@@ -343,15 +339,15 @@ def export(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> list[ExportedPart]:
-    """Export every part of ``model``, unless that was done before, and check it against torch.
+    """Export every part of ``model`` unless that was done before, and check it against torch.
 
     Args:
-        model: as torch runs it.
-        engine: any but torch and auto.
+        model: a model loaded with torch.
+        engine: any engine but torch and auto.
         output: also save the model with its exports in this new folder, where
             :func:`tertium.load` finds them; for ``static`` only the static model.
-        keep_float: for int8, leave this many layers in float, the most sensitive ones.
-        threads: while exporting (default: as many as torch has).
+        keep_float: for int8, keep this many of the most sensitive layers in float.
+        threads: threads used for exporting (default: one per core).
         progress: False for no progress on standard error.
     """
     name = engine_name(engine)
@@ -372,7 +368,7 @@ def export(
 
 
 def _compared(graph: PartGraph, made: Export, *, threads: int) -> Export:
-    """An export made without torch, compared with it now."""
+    """Compare an export with torch if it was made without torch."""
     if made.record.parity is not None or graph.part.needs_engine:
         return made
     parity = _parity(graph, made.record.engine, made.folder, made.folder, threads=threads)
@@ -383,8 +379,8 @@ def static_export(model: Model) -> Export:
     """The static copy of an encoder, distilled now if the cache has none."""
     if model.parts != (model,) or model.takes_conditions:
         raise TertiumError(
-            f"{model.name} cannot be made static: that takes a single encoder with a transformer. "
-            "Name one, or distil the model into one with tertium distil."
+            f"{model.name} cannot be made static, because it is not a single transformer encoder. "
+            "Choose one, or distil the model into one with tertium distil."
         )
     fingerprint = model.fingerprint
 
@@ -413,7 +409,7 @@ def _static(model: Model, output: str | os.PathLike[str] | None) -> ExportedPart
 
 
 def _copied(made: Export, output: Path) -> Path:
-    """The same export in a model's own folder."""
+    """Copy an export to a model's own folder."""
     target = export_folder(output, made.record.fingerprint, made.record.engine)
     with atomic_folder(target, last=RECORD) as temporary:
         for name in (*made.record.files, RECORD):

@@ -1,4 +1,4 @@
-"""A part of a model as a graph: how it is written, fed, compared with torch, and run."""
+"""A part of a model as a graph: export, calibration, comparison with torch, and use."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ Batch = dict[str, np.ndarray]
 
 
 def graphs_of(model: Model) -> "list[PartGraph]":
-    """The graph of every part of a model; raises where there is none."""
+    """The graph of every part of a model; raises if it has none."""
     if model.kind is Kind.STATIC:
         raise TertiumError(f"{model.name} is static: it has no graph, and needs no engine.")
     if not model.parts:
@@ -53,7 +53,7 @@ def graphs_of(model: Model) -> "list[PartGraph]":
 
 
 class PartGraph(ABC):
-    """What is exported as one graph, and what then runs by it.
+    """A part of a model that is exported as one graph.
 
     Attributes:
         part: the encoder or conditional scorer.
@@ -64,16 +64,16 @@ class PartGraph(ABC):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the part, for messages."""
         return self.part.name
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that the graph depends on."""
+        """Hash of everything that the graph depends on."""
         return self.part.graph_fingerprint
 
     def use(self, engine: Engine | None, *, token_budget: int | None = None) -> None:
-        """Run by ``engine`` from now on."""
+        """Run the part with ``engine`` from now on; None for torch."""
         self.part.engine = engine
         self.part.token_budget = token_budget
 
@@ -91,19 +91,19 @@ class PartGraph(ABC):
 
     @abstractmethod
     def results(self) -> np.ndarray:
-        """What it gives on the texts of the parity check."""
+        """Results on the texts of the parity check."""
 
     @abstractmethod
     def parity(self, found: np.ndarray, expected: np.ndarray) -> Parity:
-        """How near two such results are."""
+        """Agreement of two such results."""
 
     @abstractmethod
     def work(self, texts: Sequence[str]) -> None:
-        """Run on some texts, to see how long that takes."""
+        """Run on some texts, for measuring speed."""
 
 
 class EncoderGraph(PartGraph):
-    """Ids and mask of texts to their vectors."""
+    """From ids and mask of texts to their vectors."""
 
     @property
     def encoder(self) -> TextEncoder:
@@ -124,7 +124,7 @@ class EncoderGraph(PartGraph):
             trace_encoder(self.encoder.encoder, self._inputs(["a b c d", "a b", "a"]), path)
 
     def calibration(self) -> list[Batch]:
-        """Ids and mask, one text at a time, and the same with other tokens."""
+        """Ids and mask, one text at a time, and the same with random tokens."""
         ids = self.encoder.tokenize(calibration_texts(), truncation=TokenizationStats())
         batches = (np.array([row], np.int64) for row in ids if row)
         found = [{"input_ids": b, "attention_mask": np.ones_like(b)} for b in batches]
@@ -155,7 +155,7 @@ class EncoderGraph(PartGraph):
 
 
 class ScorerGraph(PartGraph):
-    """Ids, mask and segments of triples to their scores: encoder and head are one graph."""
+    """From ids, mask and segments of triples to their scores: encoder and head in one graph."""
 
     def __init__(self, scorer: ConditionalScorer) -> None:
         super().__init__(scorer)
@@ -207,7 +207,7 @@ class ScorerGraph(PartGraph):
         return graph.finish(inputs, score, "n", shown=shown)
 
     def calibration(self) -> list[Batch]:
-        """Ids, mask and segments, one triple at a time, and the same with other tokens."""
+        """Ids, mask and segments, one triple at a time, and the same with random tokens."""
         found = [self._inputs([triple]) for triple in calibration_triples()]
         return [*found, *_drawn(found, self.scorer.readers[0])]
 
@@ -227,7 +227,7 @@ class ScorerGraph(PartGraph):
         return score_parity(found, expected, self.scorer.scale)
 
     def work(self, texts: Sequence[str]) -> None:
-        """Compare each text with the next, under the condition that the one after it names."""
+        """Score triples of consecutive texts."""
         rows = range(len(texts))
         self._graded([(texts[at], texts[at - 1], texts[at - 2]) for at in rows])
 
@@ -241,7 +241,7 @@ class ScorerGraph(PartGraph):
 
 
 def _drawn(batches: list[Batch], encoder: TextEncoder) -> list[Batch]:
-    """Batches with other tokens, from the whole vocabulary: a few texts do not hold all ranges."""
+    """Batches with tokens drawn from the whole vocabulary, to cover all ranges of values."""
     config, tokenizer = encoder.backbone_config, encoder.text_tokenizer
     count = config.get("vocab_size") or config["first"]["vocab_size"]
     named = (tokenizer.pad_id, tokenizer.first_id, tokenizer.separator_id)
@@ -258,10 +258,10 @@ def _drawn(batches: list[Batch], encoder: TextEncoder) -> list[Batch]:
 def _backbone(
     encoder: TextEncoder, *, sequences: bool = False, types: bool = False
 ) -> tuple[GraphBuilder, Layers, Sequence[Module]]:
-    """A graph with the layers of an encoder, and the modules that follow them.
+    """A graph with the layers of an encoder, and the modules after them.
 
-    ``sequences``: inputs have an axis for the sequences of a triple, before that of the rows;
-    ``types``: segments are token types.
+    With ``sequences``, inputs have a first axis for the sequences of a triple; with ``types``,
+    segments are token types.
     """
     source = encoder.graph_source()
     if sum(value.nbytes for value in source.weights.values()) > SINGLE_FILE:

@@ -1,4 +1,4 @@
-"""Load a model and choose what runs it."""
+"""Load a model and choose its engine."""
 
 import os
 import warnings
@@ -36,17 +36,17 @@ def load(
             path separator, or that exists) in the layout of tertium, sentence-transformers or
             transformers, or a hub id.
         pooling: use this pooling instead of the saved one; without either, published models
-            (``tertium.models.checkpoints``) have that of their papers.
-        device: torch device (default: the best there is).
-        max_length: read at most this many tokens of a text.
+            (``tertium.models.checkpoints``) use that of their papers.
+        device: torch device (default: the best available).
+        max_length: maximum number of tokens of a text.
         revision: branch, tag or commit of a hub model.
         trust_remote_code: run code that comes with the model.
-        engine: ``default`` (ONNX Runtime, which needs no torch; torch for models that only torch
-            can read, and on an accelerator), ``torch``, ``onnx``, ``onnx-int8``, ``openvino``,
-            ``openvino-int8``, ``static`` or ``auto``, what was measured to be fastest here or,
-            until then, what the processor's instructions suggest; a graph is made on first use. Or
-            a plan, as :func:`plan_for` gives it.
-        threads: of an engine other than torch (default: one for each core).
+        engine: ``default`` (ONNX Runtime without torch; torch for models that only torch can read,
+            and on a GPU), ``torch``, ``onnx``, ``onnx-int8``, ``openvino``, ``openvino-int8``,
+            ``static``, or ``auto`` (the one measured to be fastest here or, until then, suggested
+            by the processor's instructions). Graphs are exported on first use. Or a plan from
+            :func:`plan_for`.
+        threads: threads of an engine other than torch (default: one per core).
 
     Example:
         >>> import tertium
@@ -80,7 +80,7 @@ def load(
         if not either or not _has_torch():
             raise
         model = opened(name, by_torch=True, **options)
-        warnings.warn(f"torch runs {model.name}: {error}", TertiumWarning, stacklevel=2)
+        warnings.warn(f"{model.name} runs on torch: {error}", TertiumWarning, stacklevel=2)
         return model
 
 
@@ -91,7 +91,7 @@ def plan_for(
     device: str | None = None,
     **options: Any,
 ) -> Plan:
-    """What :func:`load` would run every part of the model with; takes its other options."""
+    """The plan that :func:`load` would follow; takes its other options."""
     chosen = engine_name(engine)
     if chosen is EngineName.TORCH:
         return ()
@@ -113,7 +113,7 @@ def opened(
     trust_remote_code: bool = False,
     **options: Any,
 ) -> Model:
-    """The model without an engine: read without torch where that can be done."""
+    """The model without an engine, read without torch if possible."""
     purpose = f"The model {os.fspath(name)}"
     light = device == "cpu" or (device is None and not (has_accelerator() and _has_torch()))
     if light and not by_torch and not trust_remote_code:
@@ -131,15 +131,15 @@ def _has_torch() -> bool:
 
 
 def _by_torch(planned: Plan) -> bool:
-    """Whether torch runs the model, or a part of it."""
+    """Whether the model, or a part of it, runs on torch."""
     return not planned or any(part.engine is EngineName.TORCH for part in planned)
 
 
 def load_embedder(name: str | os.PathLike[str] = "default", **options: Any) -> Embedder:
-    """Load a model that must give vectors; takes the options of :func:`load`."""
+    """Load a model that must have embeddings; takes the options of :func:`load`."""
     return loading.as_embedder(load(name, **options))
 
 
 def load_conditional(name: str | os.PathLike[str] = "conditional", **options: Any) -> TripleScorer:
-    """Load a model that must take conditions, by default the one that ships; options of load."""
+    """Load a model that must take conditions; takes the options of :func:`load`."""
     return loading.as_conditional(load(name, **options))

@@ -1,4 +1,4 @@
-"""Whether an engine gives what torch gives, on texts that never change."""
+"""Whether an engine agrees with torch, on a fixed set of texts."""
 
 from typing import Any, Literal
 
@@ -20,12 +20,11 @@ __all__ = [
     "vector_parity",
 ]
 
-# What an engine must reach. Cosines: the smallest for one that is exact, else the mean.
-_EXACT_COSINE, _INT8_COSINE = 0.9999, 0.99
-# Largest difference of lengths, as a share of the length: sums and heads need them too.
-_EXACT_LENGTH, _INT8_LENGTH = 0.001, 0.1
-# Differences of scores, as a share of the scale: the largest for an exact engine, else the mean.
-_EXACT_SCORE, _INT8_SCORE = 0.001, 0.02
+# Requirements for exact engines and for int8. The worst text counts for an exact engine, the mean
+# for int8. Lengths count too, since ensembles and heads depend on them.
+_COSINE = {True: 0.9999, False: 0.99}
+_LENGTH = {True: 0.001, False: 0.1}  # largest difference, relative to the length
+_SCORE = {True: 0.001, False: 0.02}  # difference, relative to the scale
 
 _ODD = (
     "",
@@ -55,15 +54,15 @@ _CONDITIONS = (
 
 
 class Parity(BaseModel):
-    """How near an engine comes to torch.
+    """Agreement of an engine with torch.
 
     Attributes:
-        measure: ``cosine`` between both vectors of a text, or ``score``, the difference of both
-            scores of a triple as a share of the scale.
-        items: how many texts or triples were compared.
+        measure: ``cosine`` of both vectors of a text, or ``score``, the difference of both scores
+            of a triple relative to the scale.
+        items: number of texts or triples compared.
         worst: the smallest cosine, or the largest difference.
         mean: the mean.
-        length: largest difference of a vector's length as a share of it; None for scores.
+        length: largest relative difference of a vector's length; None for scores.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -108,44 +107,44 @@ def score_parity(found: np.ndarray, expected: np.ndarray, scale: tuple[float, fl
 
 
 def check_parity(parity: Parity, *, exact: bool, what: str) -> None:
-    """Refuse an engine that is too far from torch, with the figures.
+    """Raise if an engine differs too much from torch.
 
     Args:
-        parity: what was measured.
-        exact: whether the engine should differ by rounding only.
+        parity: the measured agreement.
+        exact: whether the engine should differ only by rounding.
         what: model and engine, for the message.
     """
+    figure = parity.worst if exact else parity.mean
     if parity.measure == "cosine":
-        figure, least = (parity.worst if exact else parity.mean), _cosine(exact=exact)
-        length = _EXACT_LENGTH if exact else _INT8_LENGTH
+        least, length = _COSINE[exact], _LENGTH[exact]
         assert parity.length is not None
         good = figure >= least and parity.length <= length
         needs = f"{'every' if exact else 'the mean'} cosine must reach {least:g}, and lengths agree"
         needs += f" to {100 * length:g} % (they do to {100 * parity.length:.3g} %)"
     else:
-        figure, most = (parity.worst if exact else parity.mean), _score(exact=exact)
+        most = _SCORE[exact]
         good = figure <= most
         needs = f"{'no' if exact else 'the mean'} difference may exceed {100 * most:g} %"
-    if not good:  # what is not a number is not good either
+    if not good:  # including NaN
         remedy = "" if exact else ", or keep some layers in float (tertium export --keep-float 4)"
         raise TertiumError(f"{what} is refused: {parity}; {needs}. Use another engine{remedy}.")
 
 
 def parity_texts() -> list[str]:
-    """Sentences, odd texts, and one that is longer than any model reads."""
+    """Sentences, unusual texts, and one longer than any model reads."""
     sentences = sample_sentences()
     return [*sentences, *_ODD, " ".join(sentences * 3)]
 
 
 def calibration_texts() -> list[str]:
-    """Other texts than those of :func:`parity_texts`, for the ranges of values in a graph."""
+    """Texts for the ranges of values in a graph, different from :func:`parity_texts`."""
     sentences = list(dict.fromkeys(t for p in sample_pairs() for t in (p.sentence1, p.sentence2)))
     odd = ["x", "0.5", "WHAT?", "Le chat dort.", "Кошка спит.", "고양이가 잔다.", "…", "ha " * 20]
     return [*sentences, *odd, " ".join(sentences[:40]), " ".join(reversed(sentences))]
 
 
 def parity_triples() -> list[TextTriple]:
-    """Sentences under conditions, and odd ones."""
+    """Sentences under conditions, and unusual triples."""
     sentences = sample_sentences()
     pairs = zip(sentences[0::2], sentences[1::2], strict=True)
     usual = [(a, b, _CONDITIONS[at % len(_CONDITIONS)]) for at, (a, b) in enumerate(pairs)]
@@ -155,16 +154,8 @@ def parity_triples() -> list[TextTriple]:
 
 
 def calibration_triples() -> list[TextTriple]:
-    """Other triples than those of :func:`parity_triples`."""
+    """Triples for the ranges of values in a graph, different from :func:`parity_triples`."""
     return [
         (pair.sentence1, pair.sentence2, _CONDITIONS[(at + 2) % len(_CONDITIONS)])
         for at, pair in enumerate(sample_pairs())
     ]
-
-
-def _cosine(*, exact: bool) -> float:
-    return _EXACT_COSINE if exact else _INT8_COSINE
-
-
-def _score(*, exact: bool) -> float:
-    return _EXACT_SCORE if exact else _INT8_SCORE

@@ -1,7 +1,7 @@
 """Which engine runs each part of a model: planned once, and applied wherever the model is loaded.
 
-A plan can be written down. A bulk job keeps it, so that all its workers, on this machine or on
-others, and those that resume it run the same export.
+A plan can be saved. A bulk job does so, so that all its workers, on any machine and after a
+resume, run the same export.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ _AS_STATIC = (EngineName.DEFAULT, EngineName.STATIC, EngineName.AUTO)  # for a s
 
 
 def plan(model: Model, engine: EngineName | str, *, folder: Path | None = None) -> Plan:
-    """Decide what runs every part of ``model``; what has no export yet is exported now.
+    """Choose the engine of every part of ``model``; missing exports are made now.
 
     Args:
-        model: as torch runs it, on the processor unless that is to stay so.
-        engine: a name, ``default`` for ONNX Runtime where the model was read without torch and
-            torch else, or ``auto`` for what was measured to be fastest on this machine; where
-            nothing was, for what its instructions suggest.
-        folder: the model's own, which may hold exports.
+        model: a model on the CPU, unless the engine is torch.
+        engine: a name; ``default`` for ONNX Runtime if the model was read without torch, else
+            torch; or ``auto`` for the fastest one measured on this machine, or else suggested by
+            its instructions.
+        folder: the model's own folder, which may contain exports.
     """
     name = engine_name(engine)
     if name is EngineName.TORCH:
@@ -63,17 +63,17 @@ def apply(
     threads: int | None = None,
     or_torch: bool = False,
 ) -> Model:
-    """``model`` run as planned: the same object, or for ``static`` another one.
+    """``model`` with its planned engines: the same object, or for ``static`` a new one.
 
     Args:
-        model: as torch runs it.
-        plan: what :func:`plan` gave, here or on another machine.
-        folder: the model's own, which may hold exports.
-        threads: of each engine (default: as planned, else as many as torch has).
-        or_torch: warn where an engine does not start in this process, and leave that part to torch.
+        model: a model without engines.
+        plan: the result of :func:`plan`, here or on another machine.
+        folder: the model's own folder, which may contain exports.
+        threads: threads of each engine (default: as planned, else one per core).
+        or_torch: warn if an engine does not start in this process, and leave that part to torch.
 
     Raises:
-        TertiumError: an export that is found here is another one.
+        TertiumError: an export here is not the planned one.
     """
     if not plan:
         return model
@@ -93,10 +93,10 @@ def apply(
 
 
 def _auto(model: Model, folder: Path | None) -> Plan:
-    """What was measured to be fastest here, else what the processor suggests; torch as a last way.
+    """The fastest engine measured here, else the one the processor suggests, else torch.
 
-    The one place that says what ``auto`` means. Measured: by ``tertium tune``, or beside the first
-    long job (:mod:`tertium.engines.settle`).
+    The one place that defines ``auto``. Engines are measured by ``tertium tune``, or during the
+    first long job (:mod:`tertium.engines.settle`).
     """
     planned = []
     for graph in graphs_of(model):
@@ -117,7 +117,7 @@ def _auto(model: Model, folder: Path | None) -> Plan:
 
 
 def _suggested(graph: PartGraph, folder: Path | None) -> PartPlan:
-    """8 bit where the processor multiplies integers fast and its export is good, else float."""
+    """8 bit if the processor multiplies integers fast and the export is accurate, else float."""
     if find_spec("onnxruntime") is None:
         return PartPlan(engine=EngineName.TORCH)
     if fast_integers():
@@ -130,14 +130,14 @@ def _suggested(graph: PartGraph, folder: Path | None) -> PartPlan:
 
 @contextmanager
 def _or_torch(graph: PartGraph, engine: EngineName, *, when: bool = True) -> Iterator[None]:
-    """Warn instead of raising where ``engine`` cannot be had: torch still runs the part."""
+    """Warn instead of raising if ``engine`` is unavailable, since torch can run the part."""
     try:
         yield
     except TertiumError as error:
         if not when:
             raise
         warnings.warn(
-            f"torch runs {graph.name}, not {engine}: {error}", TertiumWarning, stacklevel=5
+            f"{graph.name} runs on torch, not {engine}: {error}", TertiumWarning, stacklevel=5
         )
 
 
@@ -168,7 +168,7 @@ def _check_same(chosen: PartPlan, export: Export, name: str) -> None:
         for settings in (chosen.settings, export.record.settings)
     )
     raise TertiumError(
-        f"The export of {name} for {chosen.engine} is not the one that the job was begun with "
-        f"({made}; now {now}). Make that one again with tertium export, or name another folder; "
-        "on a cluster, put the same export on every machine."
+        f"The export of {name} for {chosen.engine} is not the one that the job was started with "
+        f"({made}; now {now}). Recreate that one with tertium export, or choose another folder; on "
+        "a cluster, copy the same export to every machine."
     )

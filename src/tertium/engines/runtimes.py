@@ -1,11 +1,11 @@
-"""Graphs in ONNX Runtime and OpenVINO: bounded memory, no thread that spins when idle.
+"""Graphs in ONNX Runtime and OpenVINO, with bounded memory and no spinning idle threads.
 
-ONNX Runtime runs several batches at once, each on one core: threads that share one batch wait for
-each other after every node.
+ONNX Runtime runs several batches at once, each on one core, because threads that share a batch
+wait for each other after every node.
 
-A graph's first run on a machine is in a process of its own, by this file's path: ``runtimes.py
-RUNTIME GRAPH FOLDER``. What dies there dies alone. Neither tertium nor torch is imported here, so
-that it takes a second.
+A graph's first run on a machine is in a process of its own, started by this file's path:
+``runtimes.py RUNTIME GRAPH FOLDER``. A crash there is harmless. Neither tertium nor torch is
+imported here, so that it takes only a second.
 """
 
 import json
@@ -24,8 +24,7 @@ __all__ = ["GRAPH", "RUNTIMES", "SINGLE_FILE", "OnnxEngine", "OpenVinoEngine", "
 GRAPH = "model.onnx"
 SINGLE_FILE = 1_900_000_000  # bytes; one protobuf holds at most 2 GB
 
-# On a processor one node for both is several times slower than two: adding and normalising, adding
-# and GELU.
+# On a CPU these fused nodes (add and normalise, add and GELU) are several times slower.
 _SLOW_FUSIONS = ["SkipLayerNormFusion", "BiasGeluFusion"]
 
 
@@ -33,7 +32,7 @@ class OnnxEngine:
     """A graph in ONNX Runtime; several threads may call it.
 
     Attributes:
-        workers: how many batches it should be given at once.
+        workers: how many batches to run at once.
     """
 
     def __init__(self, name: str, path: Path, *, threads: int) -> None:
@@ -52,7 +51,7 @@ class OnnxEngine:
 
 
 class OpenVinoEngine:
-    """A graph in OpenVINO; calls of several threads wait for each other."""
+    """A graph in OpenVINO; calls from several threads are serialised."""
 
     def __init__(self, name: str, path: Path, *, threads: int) -> None:
         import openvino
@@ -63,7 +62,7 @@ class OpenVinoEngine:
         options = {
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
-            "INFERENCE_PRECISION_HINT": "f32",  # else bfloat16, where the processor has it
+            "INFERENCE_PRECISION_HINT": "f32",  # otherwise bfloat16 if the processor has it
         }
         self._request = core.compile_model(str(path), "CPU", options).create_infer_request()
         self._turn = threading.Lock()
@@ -74,11 +73,11 @@ class OpenVinoEngine:
             return np.array(self._request.infer(dict(inputs))[0])
 
     def look(self, inputs: Mapping[str, np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
-        """It shows nothing else."""
+        """Not supported."""
         raise NotImplementedError
 
 
-# By the package that runs a graph.
+# By package.
 RUNTIMES: dict[str, type[OnnxEngine] | type[OpenVinoEngine]] = {
     "onnxruntime": OnnxEngine,
     "openvino": OpenVinoEngine,
@@ -86,14 +85,14 @@ RUNTIMES: dict[str, type[OnnxEngine] | type[OpenVinoEngine]] = {
 
 
 def session(path: Path | bytes, *, threads: int, profile: str | None = None) -> Any:
-    """An ONNX Runtime session of bounded memory that lets idle threads sleep.
+    """An ONNX Runtime session with bounded memory that lets idle threads sleep.
 
     Args:
         path: the graph, or its bytes.
-        threads: how many work on a call.
-        profile: beginning of a file's name; the time of every node is written there.
+        threads: threads per call.
+        profile: prefix of a file to which the time of every node is written.
     """
-    # Before the import: else it keeps a number for this machine in the user's cache, and may send.
+    # Before the import: otherwise it stores a machine id in the user's cache, and may send data.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
@@ -101,15 +100,15 @@ def session(path: Path | bytes, *, threads: int, profile: str | None = None) -> 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # An arena grows to the largest batch, which is bounded. Without one, memory goes back to the
-    # system after every node and comes again in pages: a tenth to a third of the time.
+    # An arena grows to the largest batch, which is bounded. Without one, memory is returned to the
+    # system after every node and paged in again, which takes a tenth to a third of the time.
     options.enable_cpu_mem_arena = True
     options.enable_mem_pattern = False  # batches have many shapes
     options.log_severity_level = 3
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile
-    # Threads wait in turns within a call, which is quicker than waking them, and sleep after it.
+    # Threads spin within a call, which is faster than waking them, and sleep after it.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     return onnxruntime.InferenceSession(
         path if isinstance(path, bytes) else str(path),
@@ -120,14 +119,14 @@ def session(path: Path | bytes, *, threads: int, profile: str | None = None) -> 
 
 
 def first_run(runtime: str, graph: Path, folder: Path) -> None:
-    """Run every batch in ``folder``, and write there what became of them."""
+    """Run every batch in ``folder``, and write the outcome there."""
     try:
         engine = RUNTIMES[runtime](runtime, graph, threads=1)
         for path in sorted(folder.glob("*.npz")):
             with np.load(path) as batch:
                 engine.run(dict(batch))
         reply: dict[str, object] = {"runs": True}
-    except Exception as error:  # ONNX Runtime and OpenVINO have kinds of their own
+    except Exception as error:  # ONNX Runtime and OpenVINO raise errors of their own
         lines = str(error).strip().splitlines()
         reply = {"error": lines[0][:200] if lines else type(error).__name__}
     (folder / "reply.json").write_text(json.dumps(reply), encoding="utf-8")

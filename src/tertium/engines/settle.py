@@ -1,7 +1,7 @@
-"""Which engine ``auto`` should be, measured beside the first long job and remembered for the next.
+"""Measures during the first long job which engine ``auto`` should use from then on.
 
-A child process of its own compares the float graph with its 8-bit form in turn for two seconds. The
-job that it runs beside keeps the plan that it began with.
+A child process alternates between the float graph and its 8-bit form for two seconds. The job
+itself keeps the plan that it started with.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from tertium.errors import TertiumError
 
 __all__ = ["settling"]
 
-LONG = 10_000  # rows: a shorter job is over before it is worth it
+LONG = 10_000  # rows; a shorter job is not worth it
 
 
 @contextlib.contextmanager
 def settling(model: str, loading: Mapping[str, Any], *, rows: int) -> Iterator[None]:
-    """Measure while the block runs, if that takes long enough; what is not done then is left."""
+    """Measure while the block runs, if it is long enough; unfinished measurements are dropped."""
     if rows < LONG:
         yield
         return
@@ -38,10 +38,10 @@ def settling(model: str, loading: Mapping[str, Any], *, rows: int) -> Iterator[N
 
 
 def main(model: str, loading: Mapping[str, Any]) -> None:
-    """Measure every part of the model of which nothing is known."""
+    """Measure every part of the model that has not been measured."""
     for graph in graphs_of(opened(model, by_torch=False, **loading)):
         if remembered(graph.fingerprint) is None:
-            with contextlib.suppress(TertiumError):  # what does not run is no choice
+            with contextlib.suppress(TertiumError):  # no engine runs it
                 settle(graph)
 
 

@@ -1,10 +1,10 @@
 """A static copy of an encoder: one vector per token, so that a text costs a few additions.
 
-The method is Model2Vec's (Tulkens & van Dongen, 2024): each token goes through the encoder by
-itself, without its normalisation, for long vectors belong to tokens that say more; principal
-components drop what all vectors have in common, and frequent tokens, which come first in a
-vocabulary, count for less (Arora et al., 2017, with Zipf's law for the frequencies). The first
-components, in which all tokens differ most, are held down: half-way to equal spread on all axes.
+The method is Model2Vec's (Tulkens & van Dongen, 2024): each token is encoded by itself, without
+normalisation, because more informative tokens have longer vectors. Principal components remove
+what all vectors have in common, and frequent tokens, which come first in a vocabulary, are
+down-weighted (Arora et al., 2017, with Zipf's law for the frequencies). The components are half
+whitened, so that the first ones do not dominate.
 """
 
 import copy
@@ -27,7 +27,7 @@ from tertium.progress import track
 __all__ = ["agreement", "distil_static", "frequency_weights", "principal_components"]
 
 _UNUSED = re.compile(r"\[unused\d+\]")
-_TOKENS = 512  # a batch
+_TOKENS = 512  # tokens per batch
 
 
 def distil_static(
@@ -41,12 +41,10 @@ def distil_static(
     """Static embeddings with the tokenizer of ``encoder``.
 
     Args:
-        encoder: any with a transformer, whatever its pooling.
-        dimensions: principal components to keep, at most as many as the encoder's vectors have.
-        smoothing: how little frequent tokens count: the weight of a token of probability p is
-            ``smoothing / (smoothing + p)``.
-        whitening: how far the spread of the components is evened out: 0 leaves it, 1 makes all
-            equal.
+        encoder: any transformer encoder, whatever its pooling.
+        dimensions: principal components to keep, at most the width of the encoder's vectors.
+        smoothing: the weight of a token of probability p is ``smoothing / (smoothing + p)``.
+        whitening: 0 keeps the variance of the components, 1 makes all equal.
         progress: False for no progress on standard error.
     """
     vocabulary = encoder.tokenizer.get_vocab()
@@ -63,7 +61,7 @@ def distil_static(
     core = getattr(encoder.tokenizer, "backend_tokenizer", None)
     if core is None:
         raise TertiumError(
-            f"{encoder.name} has a slow tokenizer, and static embeddings a fast one."
+            f"{encoder.name} has a slow tokenizer, but static embeddings need a fast one."
         )
     core = copy.deepcopy(core)
     core.no_truncation()
@@ -77,7 +75,7 @@ def distil_static(
 def principal_components(
     vectors: NDArray[np.float32], count: int, *, whitening: float = 0.0
 ) -> NDArray[np.float32]:
-    """Rows on their first ``count`` principal axes, their mean removed.
+    """Centred rows projected onto their first ``count`` principal axes.
 
     Each axis is divided by its standard deviation to the power of ``whitening``.
 
@@ -117,7 +115,7 @@ def agreement(static: StaticEncoder, encoder: Encoder) -> float:
 def _token_vectors(
     encoder: Encoder, tokens: list[int], *, progress: bool | None
 ) -> NDArray[np.float32]:
-    """What the encoder makes of each token between its special ones, before it normalises."""
+    """The encoder's vector of each single token, before normalisation."""
     before, after = _frame(encoder)
     starts = range(0, len(tokens), _TOKENS)
     found = []

@@ -1,4 +1,4 @@
-"""Graphs that torch traces, of architectures, poolings and heads that have none of ours."""
+"""Graphs traced by torch, for architectures, poolings and heads that we have no graph for."""
 
 import contextlib
 import logging
@@ -33,7 +33,7 @@ def trace_scorer(scorer: ConditionalScorer, example: Mapping[str, np.ndarray], p
 
 
 class _EncoderModule(nn.Module):
-    """Ids and mask ``[n, t]`` to embeddings ``[n, d]``: backbone, pooling and what follows it."""
+    """From ids and mask ``[n, t]`` to embeddings ``[n, d]``: backbone, pooling and the rest."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class _EncoderModule(nn.Module):
 
 
 class _ScorerModule(nn.Module):
-    """Ids, mask and segments ``[s, n, t]`` of s sequences a triple to scores ``[n]``."""
+    """From ids, mask and segments ``[s, n, t]`` of s sequences per triple to scores ``[n]``."""
 
     def __init__(self, scorer: ConditionalScorer) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _ScorerModule(nn.Module):
         self.has_types = scorer.reader.has_types
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor) -> Tensor:
-        """The scores, before they are moved to the scale of labels."""
+        """The scores, before they are mapped to the scale of the labels."""
         sides = input_ids.shape[0]
         features = {
             "input_ids": input_ids.flatten(0, 1),
@@ -82,7 +82,7 @@ class _ScorerModule(nn.Module):
         return self.head(batches).score  # type: ignore[no-any-return]
 
     def _encoded(self, features: dict[str, Tensor]) -> tuple[Encoded, list[Tensor] | None]:
-        """One pass, with the attention maps that the head looks at."""
+        """One pass, with the attention maps that the head uses."""
         wanted = self.head.layout.attention_layers
         if not wanted:
             return self.encoder.forward(features), None
@@ -93,7 +93,7 @@ class _ScorerModule(nn.Module):
 
 
 def _apart(merged: Tensor, sides: int) -> Tensor:
-    """The sequences of a merged batch on an axis of their own."""
+    """Split the sequences of a merged batch into an axis of their own."""
     return merged.reshape(sides, -1, *merged.shape[1:])
 
 
@@ -103,13 +103,13 @@ def _trace(
     axes: list[str],
     path: Path,
 ) -> None:
-    """Let torch export ``graph`` as ONNX, with pooling and all else inside.
+    """Export ``graph`` to ONNX with torch, including pooling.
 
     Args:
         graph: what to export.
-        example: a batch to trace it with; each axis that varies is longer than 1.
-        axes: names of the axes of every input; one in capitals has always the example's length.
-        path: of the file; weights beyond two gigabytes go to a second one beside it.
+        example: a batch to trace it with; every dynamic axis must be longer than 1.
+        axes: names of the axes of every input; those in capitals have a fixed length.
+        path: the file; weights beyond two gigabytes go to a second file beside it.
     """
     require("fast", purpose="Tracing a graph", packages=["onnx", "onnxscript"])
     varying = {axis: torch.export.Dim(axis) for axis in axes if not axis.isupper()}
@@ -131,14 +131,13 @@ def _trace(
         except torch.onnx.errors.OnnxExporterError as error:
             reason = str(error.__cause__ or error).strip().splitlines()[0]
             raise TertiumError(
-                f"{graph.encoder.name} cannot be exported as a graph ({reason}). Use the engine "
-                "torch."
+                f"{graph.encoder.name} cannot be exported ({reason}). Use the engine torch."
             ) from error
 
 
 @contextlib.contextmanager
 def _plain_attention(encoder: Encoder) -> Iterator[None]:
-    """Attention in plain steps: runtimes fuse those, and stumble over torch's fused kernel."""
+    """Use eager attention, which runtimes can fuse, unlike torch's fused kernel."""
     backbone = encoder.backbone
     before = backbone.config._attn_implementation
     backbone.set_attn_implementation("eager")
@@ -150,7 +149,7 @@ def _plain_attention(encoder: Encoder) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """The exporter warns of its own workings."""
+    """Suppress the exporter's warnings about its internals."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

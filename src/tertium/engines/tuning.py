@@ -1,4 +1,4 @@
-"""Which engine is fastest for a model on this machine, measured once and remembered."""
+"""Measures which engine is fastest for a model on this machine, and remembers it."""
 
 import json
 import math
@@ -26,21 +26,21 @@ from tertium.types import EngineName
 __all__ = ["Trial", "machine", "remember", "remembered", "settle", "tune"]
 
 _BUDGET = 1024  # tokens per batch while engines and threads are compared
-_BUDGETS = (256, 512, 1024, 2048, 4096)  # those of the finalists
+_BUDGETS = (256, 512, 1024, 2048, 4096)  # for the finalists
 _FINALISTS = 2
-_TURNS = 3  # in which they are compared: a machine does not keep its pace
-_WARM_UP = 8  # texts
+_TURNS = 3  # rounds in which finalists are compared, since a machine's speed varies
+_WARM_UP = 8  # texts for warming up
 
 
 class Trial(BaseModel):
-    """How fast a model ran in one way.
+    """The speed of a model in one configuration.
 
     Attributes:
-        engine: what ran it.
-        threads: of the engine.
-        token_budget: tokens per batch, padding included.
-        texts_per_second: or triples, for a conditional model.
-        measured: when.
+        engine: the engine.
+        threads: threads of the engine.
+        token_budget: tokens per batch, including padding.
+        texts_per_second: texts per second, or triples for a conditional model.
+        measured: time of the measurement.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,28 +60,28 @@ def tune(
     exact: bool = False,
     progress: bool | None = None,
 ) -> list[Trial]:
-    """Measure engines and threads, then token budgets of the fastest in turn; remember the best.
+    """Compare engines and threads, then token budgets of the fastest; remember the best.
 
-    What has to be exported first takes its own time. An engine that does not run on this processor,
-    or whose export is refused, is left out with a warning.
+    Exports take additional time. An engine that does not run on this processor, or whose export is
+    refused, is skipped with a warning.
 
     Args:
-        graph: that of the model, or of one of its members.
-        seconds: for all measurements together.
-        texts: what to measure with (default: everyday sentences).
-        exact: leave out engines whose vectors differ by more than rounding.
+        graph: the graph of the model, or of one of its members.
+        seconds: total time for measurements.
+        texts: texts to measure with (default: everyday sentences).
+        exact: skip engines whose vectors differ by more than rounding.
         progress: False for no progress on standard error.
 
     Returns:
-        All trials, the fastest first; those that came no further than the first round at the end.
+        All trials, fastest first; those that did not reach the final round come last.
     """
     if not 0 < seconds < math.inf:
-        raise TertiumError(f"seconds is {seconds:g}; it must be positive and finite.")
+        raise TertiumError(f"seconds must be positive and finite, got {seconds:g}.")
     work = list(texts) if texts is not None else _everyday()
     if not work:
         raise TertiumError("There are no texts to measure with.")
     wanted = [engine for engine in _installed() if ENGINES[engine].exact or not exact]
-    # Integers first: where they need a cap, their runtime must not have begun without it.
+    # Integers first: if they need a cap, their runtime must not have started without it.
     usable = {e for e in sorted(wanted, key=lambda e: ENGINES[e].exact) if _usable(graph, e)}
     engines = [engine for engine in wanted if engine in usable]
     first = [(engine, count) for engine in engines for count in _thread_counts(engine)]
@@ -104,9 +104,9 @@ def tune(
 
 
 def settle(graph: PartGraph, *, seconds: float = 2.0) -> Trial:
-    """Compare the float graph with its 8-bit form in turn, on one core, and remember the faster.
+    """Alternate between the float graph and its 8-bit form on one core; remember the faster.
 
-    It may run beside a job: what takes turns is slowed down alike.
+    It may run beside a job, which slows both down alike.
     """
     engines = [e for e in (EngineName.ONNX, EngineName.ONNX_INT8) if _usable(graph, e)]
     share = seconds / (_TURNS * max(len(engines), 1))
@@ -121,7 +121,7 @@ def settle(graph: PartGraph, *, seconds: float = 2.0) -> Trial:
 
 
 def remembered(fingerprint: str) -> Trial | None:
-    """The best trial of a model on this machine; None if there was none."""
+    """The best trial of a model on this machine, or None."""
     found = _read(_file()).get(_key(fingerprint))
     try:
         return None if found is None else Trial.model_validate(found)
@@ -130,7 +130,7 @@ def remembered(fingerprint: str) -> Trial | None:
 
 
 def remember(fingerprint: str, best: Trial) -> None:
-    """Keep the best trial of a model on this machine."""
+    """Save the best trial of a model on this machine."""
     path = _file()
     with lock(path.with_suffix(".lock")), atomic_path(path) as temporary:
         known = {**_read(path), _key(fingerprint): best.model_dump(mode="json")}
@@ -138,18 +138,18 @@ def remember(fingerprint: str, best: Trial) -> None:
 
 
 def machine() -> str:
-    """Processor and cores that this process may use."""
+    """The processor, and the number of cores that this process may use."""
     return f"{architecture()}, {processor()}, {cores()} cores"
 
 
 def _usable(graph: PartGraph, engine: EngineName) -> bool:
-    """Whether the engine can run the model here; the export is made if there is none."""
+    """Whether the engine can run the model here; a missing export is made."""
     if engine is EngineName.TORCH:
-        return not graph.part.needs_engine  # else it was read without torch
+        return not graph.part.needs_engine  # which was read without torch
     try:
         check_engine(graph, engine, ensure(graph, engine).folder)
     except TertiumError as error:
-        warnings.warn(f"{engine} is left out: {error}", TertiumWarning, stacklevel=3)
+        warnings.warn(f"Skipping {engine}: {error}", TertiumWarning, stacklevel=3)
         return False
     return True
 
@@ -162,7 +162,7 @@ def _trials(
     texts: list[str],
     seconds: float,
 ) -> Iterator[Trial]:
-    """One engine with each of some budgets."""
+    """Trials of one engine with several budgets."""
     running = None
     if engine is not EngineName.TORCH:
         running = open_engine(graph, engine, ensure(graph, engine).folder, threads=threads)
@@ -182,9 +182,9 @@ def _trials(
 
 
 def _rate(graph: PartGraph, texts: list[str], seconds: float) -> float:
-    """Texts a second, the best of as many passes as the time allows.
+    """Texts per second, the best of as many passes as the time allows.
 
-    The first pass does not count: engines compile what is new to them for every shape of a batch.
+    The first pass does not count, because engines compile kernels for every new shape of a batch.
     """
     end = time.perf_counter() + seconds
     graph.work(texts[:_WARM_UP])
@@ -202,7 +202,7 @@ def _rate(graph: PartGraph, texts: list[str], seconds: float) -> float:
 
 
 def _fastest(trials: list[Trial]) -> list[Trial]:
-    """The best trial of every way to run the model, the fastest first."""
+    """The best trial of every configuration, fastest first."""
     found: dict[tuple[EngineName, int, int], Trial] = {}
     for trial in sorted(trials, key=lambda trial: -trial.texts_per_second):
         found.setdefault((trial.engine, trial.threads, trial.token_budget), trial)
@@ -210,7 +210,7 @@ def _fastest(trials: list[Trial]) -> list[Trial]:
 
 
 def _installed() -> list[EngineName]:
-    """Engines with a graph whose packages are there, and torch."""
+    """Torch, and engines with a graph whose packages are installed."""
     return [
         name
         for name, kind in ENGINES.items()
@@ -219,7 +219,7 @@ def _installed() -> list[EngineName]:
 
 
 def _thread_counts(engine: EngineName) -> list[int]:
-    """All threads, half of them and so on; torch's number is set for the whole process."""
+    """All threads, half of them and so on; torch's are fixed for the whole process."""
     most = cpu_threads()
     if engine is EngineName.TORCH:
         return [most]

@@ -1,4 +1,4 @@
-"""Which words made a score: by leaving them out, and by integrated gradients."""
+"""Explanations of scores, word by word: by occlusion and by integrated gradients."""
 
 from typing import TYPE_CHECKING
 

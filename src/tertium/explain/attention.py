@@ -1,4 +1,4 @@
-"""Where attention goes under a condition: before SEAVER's reallocation, and after it."""
+"""Attention between words under a condition, before and after SEAVER's reallocation."""
 
 import contextlib
 import math
@@ -34,16 +34,16 @@ class Focus:
     """One triple, word by word; special tokens are left out.
 
     Attributes:
-        words: of both sentences, whole.
+        words: words of both sentences.
         split: how many of them belong to the first sentence.
-        condition: as it was read.
-        attention: of the last layer, the mean over heads; a row is the word that looks.
-        unconditioned: the same where the sentences are read without the condition.
-        weights: SEAVER's W of the sentence part, the mean over heads.
+        condition: the condition, stripped.
+        attention: attention of the last layer, averaged over heads; rows are queries.
+        unconditioned: the same for the sentences without the condition.
+        weights: SEAVER's W for the sentences, averaged over heads.
         relevance: attention that each word exchanges with the condition's words.
-        marked: places of the words with most of it.
-        reallocates: whether the weights enter a score; else they say what SEAVER would make of this
-            attention.
+        marked: positions of the words with the most of it.
+        reallocates: whether the model uses the weights; otherwise they show what SEAVER would make
+            of this attention.
     """
 
     words: tuple[str, ...]
@@ -58,17 +58,17 @@ class Focus:
 
     @property
     def steps(self) -> tuple[Matrix, ...]:
-        """What a score is made of: attention without the condition, with it, and reallocated."""
+        """Attention without the condition, with it, and reallocated if the model does that."""
         return (self.unconditioned, self.attention, *([self.weights] if self.reallocates else []))
 
     @property
     def shares(self) -> list[list[float]]:
-        """What each word receives from the others at each of these steps; 1 is an even share."""
+        """Attention that each word receives at each of these steps; 1 is an even share."""
         received = [np.nanmean(matrix, axis=0) for matrix in self.steps]
         return [(values / values.mean()).tolist() for values in received]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers; what a model does not relate is null."""
+        """Plain values; null where a model does not relate two words."""
 
         def rows(matrix: Matrix) -> list[list[float | None]]:
             return [[None if math.isnan(v) else v for v in row] for row in matrix.tolist()]
@@ -87,7 +87,7 @@ class Focus:
 
 @dataclass(frozen=True)
 class _Attended:
-    """What one sequence of a model shows: words of its sentences, and blocks of the matrices."""
+    """The attention in one sequence: words of its sentences, and blocks of the matrices."""
 
     words: list[str]
     first: int
@@ -99,13 +99,13 @@ class _Attended:
 
 @dataclass(frozen=True)
 class _Looker:
-    """What reads sentences and condition.
+    """How to tokenize sentences and condition, and to compute their attention.
 
     Attributes:
-        tokenizer: of texts.
-        joiner: makes a sequence of them.
-        attention: weights ``[rows, h, t, t]`` of some sequences.
-        temperature: of the reallocation.
+        tokenizer: tokenizes texts.
+        joiner: joins them to a sequence.
+        attention: computes the weights ``[rows, h, t, t]`` of sequences.
+        temperature: temperature of the reallocation.
     """
 
     tokenizer: Tokenizer
@@ -124,26 +124,26 @@ def focus(
 
     Args:
         part: a model that takes conditions, or an encoder, which reads the triple as one sequence.
-            A model that reads each sentence by itself with the condition has nothing to show
-            between the sentences: there the matrices are NaN.
+            A model that reads each sentence separately with the condition has no attention between
+            the sentences: there the matrices are NaN.
         triple: two sentences and a condition.
-        baseline: whose attention to show (default: the model's own, before reallocation).
+        baseline: a model whose attention to show instead (default: the model's own).
     """
     if not all(split_words(text) for text in triple):
-        raise TertiumError("Two sentences and a condition are needed, and none may be empty.")
+        raise TertiumError("Two sentences and a condition are required; none may be empty.")
     sequences = part.layout.sequences if isinstance(part, ConditionalScorer) else ((0, 1, 2),)
     together = [members for members in sequences if 2 in members and len(members) > 1]
     if not together:
         raise TertiumError(
-            f"{part.name} reads sentences and condition apart, so that none attends to the "
-            "other. Take a model with head cross, seaver or bi."
+            f"{part.name} reads sentences and condition separately, so there is no attention "
+            "between them. Use a model with head cross, seaver or bi."
         )
     found = _read(_looker(part), triple, together)
     attention, unconditioned = found.attention, found.unconditioned
     if baseline is not None:
         other = _read(_encoder_looker(*baseline.readers), triple, together)
         if other.words != found.words:
-            raise TertiumError("The two models do not keep the same words of these sentences.")
+            raise TertiumError("The two models truncate these sentences differently.")
         attention, unconditioned = other.attention, other.unconditioned
     count = max(1, len(found.words) // _MARKED)
     marked = np.sort(np.argsort(-found.relevance, kind="stable")[:count]).tolist()
@@ -161,7 +161,7 @@ def focus(
 
 
 def attending_part(model: Model) -> ConditionalScorer | TextEncoder:
-    """The part whose attention is shown; of several members, one that reallocates it."""
+    """The part whose attention to show; of several members, one that reallocates it."""
     if not model.takes_conditions:
         return model.encoder
     scorers: list[ConditionalScorer] = [member.model for member in model.members]
@@ -169,7 +169,7 @@ def attending_part(model: Model) -> ConditionalScorer | TextEncoder:
 
 
 def focus_of(model: Model, item: Sequence[str]) -> Focus | None:
-    """Where attention goes in a model that reads sentences and condition together, else None."""
+    """The attention of a model that reads sentences and condition together, else None."""
     if not model.takes_conditions or not all(split_words(text) for text in item):
         return None
     if not any(_shows(member.model) for member in model.members):
@@ -192,7 +192,7 @@ def _looker(part: ConditionalScorer | TextEncoder) -> _Looker:
     def attention(rows: Sequence[JoinedIds]) -> Matrix:
         found = part.look_at(rows)[1]
         if found is None:
-            raise TertiumError(f"{part.name} shows no attention.")
+            raise TertiumError(f"The attention of {part.name} is not available.")
         return found
 
     temperature = 1.0
@@ -203,7 +203,7 @@ def _looker(part: ConditionalScorer | TextEncoder) -> _Looker:
 
 
 def _encoder_looker(reader: TextEncoder) -> _Looker:
-    """The last layer of an encoder, which torch shows."""
+    """The last layer of an encoder on torch."""
     encoder = reader.encoder
     joiner = TripleTokenizer(encoder.text_tokenizer, max_length=encoder.max_length)
 
@@ -218,7 +218,7 @@ def _encoder_looker(reader: TextEncoder) -> _Looker:
         with torch.inference_mode(), evaluating(encoder.model):
             found = encoder.forward(inputs, attention_layers=(-1,)).attention
         if found is None:
-            raise TertiumError(f"{encoder.name} shows no attention.")
+            raise TertiumError(f"The attention of {encoder.name} is not available.")
         return found[-1].float().cpu().numpy()
 
     return _Looker(encoder.text_tokenizer, joiner, attention)
@@ -233,7 +233,7 @@ def _read(looker: _Looker, triple: TextTriple, sequences: Sequence[tuple[int, ..
 
 
 def _sequence(looker: _Looker, sentences: Sequence[str], condition: str) -> _Attended:
-    """Read sentences and condition as one sequence; word pieces are joined to words."""
+    """Attention in one sequence of sentences and condition, with word pieces joined to words."""
     texts = [text.strip() for text in (*sentences, condition)]
     joiner = looker.joiner
     ids = joiner.tokenize(texts)
@@ -271,8 +271,7 @@ def reallocated(attention: Matrix, sentences: int, *, temperature: float = 1.0) 
 
     Args:
         attention: weights ``[h, t, t]``.
-        sentences: how many of the first tokens belong to the sentences, all others to the
-            condition.
+        sentences: number of tokens that belong to the sentences; the rest is the condition.
         temperature: divides the products.
     """
     asks = np.arange(attention.shape[-1]) >= sentences
@@ -292,7 +291,7 @@ def _kept(ids: list[int], separator: int) -> list[int]:
 def _words(tokenizer: Tokenizer, text: str, length: int) -> list[tuple[str, list[int]]]:
     """Words that have a piece among the first ``length`` tokens of a text, with these pieces.
 
-    Where a tokenizer does not say which word a token belongs to, each token is shown by itself.
+    If the tokenizer does not map tokens to words, each token is shown by itself.
     """
     pieces: dict[int, list[int]] = {}
     with contextlib.suppress(NoSpansError):
@@ -307,7 +306,7 @@ def _words(tokenizer: Tokenizer, text: str, length: int) -> list[tuple[str, list
 
 
 def _by_word(maps: Matrix, words: Sequence[list[int]]) -> Matrix:
-    """The mean over heads and the pieces of both words: more pieces do not make a word more."""
+    """Average over heads and the pieces of both words, so that long words do not count more."""
     matrix = maps.mean(axis=0)
     columns = np.stack([matrix[:, pieces].mean(axis=1) for pieces in words], axis=1)
     return np.stack([columns[pieces].mean(axis=0) for pieces in words])

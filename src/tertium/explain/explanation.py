@@ -1,4 +1,4 @@
-"""Why does a model give this score? One answer for every kind of model, word by word."""
+"""Explain a score word by word, for every kind of model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,19 +33,19 @@ class Explanation:
     """One score, word by word.
 
     Attributes:
-        model: what results call it.
-        texts: both of them.
-        condition: the respect in which they were compared, or None.
-        score: as the model gives it, within the scale.
-        unclipped: the same where a model goes beyond its scale; contributions refer to it.
+        model: name of the model.
+        texts: both texts.
+        condition: the condition they were compared under, or None.
+        score: the model's score, clipped to the scale.
+        unclipped: the score before clipping, which contributions refer to.
         scale: lowest and highest score.
-        words: of each text.
-        occlusion: of each word: how much the score drops without it.
-        smallest: the fewest words without which the score is another one.
-        gradients: contributions by integrated gradients, if they were asked for.
+        words: words of each text.
+        occlusion: for each word, how much the score drops without it.
+        smallest: the fewest words whose removal changes the score by a given amount.
+        gradients: contributions by integrated gradients, if requested.
         alignment: cosine of each word of the first text with each of the second, in the last
-            layer; None where what runs the model shows nothing but scores.
-        focus: where attention goes with the condition and without it, for a model that shows that.
+            layer; None if the engine only computes scores.
+        focus: attention with and without the condition, if available.
         notes: why something is missing.
     """
 
@@ -65,21 +65,21 @@ class Explanation:
 
     @property
     def contributions(self) -> Values:
-        """By integrated gradients if they were asked for, else by occlusion."""
+        """Contributions by integrated gradients if requested, else by occlusion."""
         return self.occlusion if self.gradients is None else self.gradients.contributions
 
     @property
     def method(self) -> Method:
-        """How :attr:`contributions` were found."""
+        """The method behind :attr:`contributions`."""
         return Method.OCCLUSION if self.gradients is None else Method.GRADIENTS
 
     def word(self, place: Place) -> str:
-        """The word at a place."""
+        """The word at a position."""
         text, at = place
         return self.words[text][at].text
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the words in colours, and the smallest change."""
+        """The display in a notebook: coloured words and the smallest change."""
         from tertium.explain.pictures import explanation_body, explanation_title
 
         title = escape(explanation_title(self))
@@ -135,7 +135,7 @@ class Explanation:
 
 
 def _attention(focus: "Focus") -> dict[str, Any]:
-    """Without weights that do not enter the score."""
+    """The attention, without weights that the model does not use."""
     found = focus.to_json()
     return found if focus.reallocates else {**found, "reallocated": None}
 
@@ -154,19 +154,18 @@ def explain_score(
     score: Callable[[list[tuple[str, ...]]], np.ndarray] | None = None,
     pause: Callable[[], None] = lambda: None,
 ) -> Explanation:
-    """What :meth:`tertium.Model.explain` answers; the arguments up to ``most`` are explained there.
+    """Explain a score; the implementation of :meth:`tertium.Model.explain`.
 
     Args:
-        model: any.
+        model: any model.
         a: the first text.
         b: the second text.
-        condition: the respect in which they are compared.
-        method: how contributions are found.
-        steps: points of an integral.
-        by: how far the smallest change shall move the score.
-        most: words that the smallest change may take.
-        candidates: with fewer of them the smallest change is looked for among fewer words, and
-            sooner found.
+        condition: the condition they are compared under.
+        method: ``occlusion`` or ``gradients``.
+        steps: points of the integral.
+        by: how much the smallest change must move the score.
+        most: maximum words of the smallest change.
+        candidates: number of words that the smallest change is chosen from; fewer are faster.
         score: scores items instead of the model's ``score_items``.
         pause: called before each step that is not scoring.
     """
@@ -174,16 +173,16 @@ def explain_score(
     chosen = _checked(method, steps, by, most)
     item = _item(model, a, b, condition)
     if score is None:
-        model.score_items([item])  # says what it has to say about these texts, once
+        model.score_items([item])  # warns about these texts once
         score = partial(model.score_items, truncation=TokenizationStats())
     found = occlude(score, item)
     if not any(found.words):
-        raise TertiumError("Neither text has a word: there is nothing to explain.")
+        raise TertiumError("Neither text contains a word: there is nothing to explain.")
     pause()
     if chosen is Method.GRADIENTS and model.reads_together:
         inside = model.vector_model
         other = f"; {inside.name} has gradients" if inside is not model else ""
-        raise TertiumError(f"{model.name} reads both texts together: take occlusion{other}.")
+        raise TertiumError(f"{model.name} reads both texts together: use occlusion{other}.")
     items = _tokenized(model, item) if chosen is Method.GRADIENTS else []
     smallest = smallest_change(
         score, item, found, by=by, scale=model.scale, most=most, candidates=candidates
@@ -199,7 +198,7 @@ def explain_score(
         if gradients.error > _TOLERABLE:
             notes.append(
                 f"With {gradients.steps} steps the integral misses the score by "
-                f"{100 * gradients.error:.1f} %: take more of them."
+                f"{100 * gradients.error:.1f} %: use more steps."
             )
     return Explanation(
         model=model.name,
@@ -224,11 +223,11 @@ def _checked(method: str, steps: int | None, by: float, most: int) -> Method:
     except ValueError:
         raise unknown_name("method", method, list(Method)) from None
     if steps is not None and steps < 2:
-        raise TertiumError(f"An integral takes at least 2 steps, not {steps}.")
+        raise TertiumError(f"steps must be at least 2, got {steps}.")
     if not by > 0:
-        raise TertiumError(f"The smallest change moves the score by more than 0, not by {by:g}.")
+        raise TertiumError(f"The smallest change must move the score by more than 0, got {by:g}.")
     if most < 0:
-        raise TertiumError(f"The smallest change takes 0 words or more, not {most}.")
+        raise TertiumError(f"The smallest change must allow 0 or more words, got {most}.")
     return chosen
 
 
@@ -243,7 +242,7 @@ def _item(model: Model, a: str, b: str, condition: str | None) -> tuple[str, ...
 
 
 def _tokenized(model: Model, item: tuple[str, ...]) -> "list[TokenizedItem]":
-    """The item as torch reads it."""
+    """The item as torch inputs."""
     require("explain", purpose="Explaining by integrated gradients", packages=("captum", "torch"))
     from tertium.explain.tokens import tokenize_item
 
@@ -253,7 +252,7 @@ def _tokenized(model: Model, item: tuple[str, ...]) -> "list[TokenizedItem]":
 def _looked(
     model: Model, item: tuple[str, ...], words: tuple[tuple[Word, ...], ...]
 ) -> "tuple[Values | None, Focus | None, list[str]]":
-    """Alignment and attention, or why there is neither."""
+    """Alignment and attention, or a note on why there are none."""
     from tertium.explain.attention import focus_of
     from tertium.explain.reading import read_item, word_alignment
 

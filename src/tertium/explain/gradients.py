@@ -1,4 +1,4 @@
-"""Which words made the score: integrated gradients, by captum."""
+"""Contributions of words by integrated gradients, with captum."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ __all__ = ["Attributed", "Gradients", "integrate_gradients", "word_gradients"]
 
 # Ids and mask of one item's sequences, repeated, to one score per repetition.
 Forward = Callable[[Int[Tensor, "rows t"], Int[Tensor, "rows t"]], Float[Tensor, " n"]]
-_TOKENS = 8192  # of one pass
+_TOKENS = 8192  # tokens per pass
 _STEPS = (32, 64, 128, 256, 512)
 _ENOUGH = 0.01  # relative error of the integral
-_LEAST = 0.01  # of the scale: no error is measured against a smaller change than this
+_LEAST = 0.01  # of the scale: errors are relative to a change of at least this
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Gradients:
     """Contributions of words by integrated gradients.
 
     Attributes:
-        contributions: of each word of both texts; those of a text and its baseline add up to the
-            score.
-        baselines: the score where the first text is neutral, and where the second is.
-        error: by how much a sum misses the difference of score and baseline, relative to it; the
-            larger of both texts'.
+        contributions: contribution of each word of both texts; those of one text and its baseline
+            add up to the score.
+        baselines: the score with the first text neutral, and with the second.
+        error: relative error of the sum against the difference of score and baseline; the larger
+            of both texts.
         steps: points of the integral.
     """
 
@@ -43,12 +43,12 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Attributed:
-    """What each token contributes, by integrated gradients.
+    """Contributions of tokens by integrated gradients.
 
     Attributes:
         values: one per token of each sequence; they sum to the difference of the two scores.
-        score: of the item.
-        baseline: score where every word is replaced by a neutral token.
+        score: score of the item.
+        baseline: score with every word replaced by a neutral token.
     """
 
     values: Float[Tensor, "s t"]
@@ -65,12 +65,12 @@ def word_gradients(
 ) -> Gradients:
     """Integrated gradients of each word, on the path from a text without meaning.
 
-    All else stays as it is: were both texts neutral, they would be alike. Pieces are added up.
+    Only one text at a time is neutral: two neutral texts would be similar. Word pieces are summed.
 
     Args:
-        items: as the model reads them; the weighted mean of their scores is explained.
-        words: of both texts.
-        steps: points on the path (default: ever more of them until the error is small enough).
+        items: the model's inputs; the weighted mean of their scores is explained.
+        words: words of both texts.
+        steps: points on the path (default: increased until the error is small enough).
         scale: lowest and highest score.
     """
     for count in _STEPS if steps is None else (steps,):
@@ -121,12 +121,12 @@ def integrate_gradients(
     """Sundararajan et al. (2017), on the path from one item's word vectors to another's.
 
     Args:
-        forward: ids and mask of n repetitions of the item, one after another, to n scores.
-        tables: where ids are looked up: one table, or one for each tower or member of a model.
+        forward: from ids and mask of n repetitions of the item, one after another, to n scores.
+        tables: embedding tables: one, or one for each tower or member of a model.
         ids: the item's sequences, padded to the same length.
         mask: 1 for real tokens.
         baseline: ids of the neutral item.
-        steps: points on the path; the error falls with their number.
+        steps: points on the path; more points have a smaller error.
     """
     from captum.attr import LayerIntegratedGradients
 
@@ -135,7 +135,7 @@ def integrate_gradients(
     def score(items: Tensor, masks: Tensor) -> Tensor:
         return forward(items.reshape(-1, width), masks.reshape(-1, width))
 
-    with warnings.catch_warnings():  # tables do not depend on one another, of which captum warns
+    with warnings.catch_warnings():  # captum warns in case tables depend on one another
         warnings.filterwarnings("ignore", message="Multiple layers provided")
         attribution: Any = LayerIntegratedGradients(score, [table.module for table in tables])
     found = attribution.attribute(

@@ -1,4 +1,4 @@
-"""Which words made the score: leave them out, one by one and several together."""
+"""Contributions of words by occlusion, and the smallest set of words that changes a score."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ __all__ = [
     "smallest_change",
 ]
 
-# Texts of some items (two sentences each, and a condition if there is one) to scores.
+# From items (two sentences each, and perhaps a condition) to scores.
 Score = Callable[[list[tuple[str, ...]]], np.ndarray]
 
 Removal = frozenset[Place]
 
-CANDIDATES = 24  # words among which two or more are looked for
-_KEPT = 3  # removals that are taken further, of those that raise the score and that lower it
+CANDIDATES = 24  # words that sets of two or more are chosen from
+_KEPT = 3  # removals to extend, of those that raise the score most and those that lower it most
 
 
 @dataclass(frozen=True)
 class Occluded:
-    """What each word contributes.
+    """Contributions of words by occlusion.
 
     Attributes:
-        score: of the whole texts.
-        words: of each text.
-        contributions: of each word: how much the score drops without it.
+        score: score of the complete texts.
+        words: words of each text.
+        contributions: for each word, how much the score drops without it.
     """
 
     score: float
@@ -42,17 +42,17 @@ class Occluded:
 
     @property
     def places(self) -> list[Place]:
-        """Of all words, text by text."""
+        """Positions of all words, text by text."""
         return [(text, at) for text, found in enumerate(self.words) for at in range(len(found))]
 
 
 def occlude(score: Score, texts: Sequence[str], *, explained: int = 2) -> Occluded:
-    """Score the texts without each of their words in turn, all of them in one call.
+    """Score the texts without each of their words, all in one call.
 
     Args:
         score: the model.
-        texts: two sentences, and a condition if there is one.
-        explained: number of texts that lose words, the first ones.
+        texts: two sentences, and perhaps a condition.
+        explained: how many of the texts to explain, from the first.
     """
     words = tuple(tuple(split_words(text)) for text in texts[:explained])
     places = [(text, at) for text, found in enumerate(words) for at in range(len(found))]
@@ -65,7 +65,7 @@ def occlude(score: Score, texts: Sequence[str], *, explained: int = 2) -> Occlud
 def leave_out(
     texts: Sequence[str], words: Sequence[Sequence[Word]], gone: Collection[Place]
 ) -> tuple[str, ...]:
-    """The texts without the words at some places."""
+    """The texts without the words at some positions."""
     changed = list(texts)
     for text, found in enumerate(words):
         places = {at for other, at in gone if other == text}
@@ -79,10 +79,10 @@ class SmallestChange:
     """The fewest words found whose removal moves the score far enough.
 
     Attributes:
-        removed: their places, in order.
-        score: without them, within the scale.
-        by: how far the score was to move.
-        reached: whether it did; if not, these words move it farthest.
+        removed: their positions, in order.
+        score: the score without them, clipped to the scale.
+        by: the required change.
+        reached: whether it was reached; if not, these words change the score most.
     """
 
     removed: tuple[Place, ...]
@@ -101,20 +101,19 @@ def smallest_change(
     most: int = 6,
     candidates: int = CANDIDATES,
 ) -> SmallestChange:
-    """Look for the fewest words whose removal moves the score by ``by``, up or down.
+    """Search for the fewest words whose removal moves the score by ``by``, up or down.
 
-    One word that is enough is always found, and two among those with the largest contributions.
-    From three on, only the most promising removals are taken further, so that a smaller one may
-    be missed. Each number of words is one call.
+    A single word that suffices is always found, and so are two among the candidates. From three on
+    it is a beam search, which may miss a smaller set. Each number of words is one call.
 
     Args:
         score: the model.
-        texts: two sentences, and a condition if there is one.
+        texts: two sentences, and perhaps a condition.
         found: contributions of their words.
-        by: how far the score shall move within the scale.
+        by: how much the score must move within the scale.
         scale: lowest and highest score.
         most: maximum number of words.
-        candidates: number of words, those with the largest contributions, that are combined.
+        candidates: how many words, those with the largest contributions, are combined.
     """
 
     def within(value: float) -> float:
@@ -155,7 +154,7 @@ def _scored(
     kept: Sequence[Removal],
     candidates: Sequence[Place],
 ) -> dict[Removal, float]:
-    """Every removal that was kept, with one more word."""
+    """Every kept removal extended by one word, with its score."""
     larger = (removal | {place} for removal in kept for place in candidates if place not in removal)
     removals = list(dict.fromkeys(larger))
     if not removals:

@@ -1,4 +1,4 @@
-"""An explanation, and attention under a condition, as a picture, a page or a sentence."""
+"""Explanations, and attention under a condition, as figures, pages and sentences."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 _TOWARDS, _AWAY = COLOURS[0], COLOURS[1]  # blue and vermilion
-_MOST = 40  # words of a text that a picture or table holds
-_STEPS = (  # the shape says the same as the colour
+_MOST = 40  # maximum words of a text in a figure or table
+_STEPS = (  # markers differ as well as colours
     ("o", COLOURS[0], "without the condition"),
     ("s", COLOURS[4], "with it"),
     ("D", COLOURS[2], "reallocated"),
@@ -57,7 +57,7 @@ thead th { vertical-align: bottom } .long thead th { writing-mode: vertical-rl; 
 
 
 def explanation_title(found: Explanation) -> str:
-    """The score, its scale and the respect in which texts were compared."""
+    """The score, its scale and the condition."""
     low, high = found.scale
     shown = f"{found.score:.2f}" if (low, high) != (-1.0, 1.0) else f"{found.score:.3f}"
     respect = "" if found.condition is None else f", with respect to: {found.condition}"
@@ -65,30 +65,30 @@ def explanation_title(found: Explanation) -> str:
 
 
 def smallest_sentence(found: Explanation) -> str:
-    """What the smallest change is, in words."""
+    """The smallest change, in words."""
     change = found.smallest
     if not change.removed:
-        return f"No words were found without which the score moves by {change.by:g}."
+        return f"No words were found whose removal moves the score by {change.by:g}."
     words = ", ".join(f"“{found.word(place)}” ({'AB'[place[0]]})" for place in change.removed)
     if change.reached:
         return f"Without {words} the score is {change.score:.2f}."
     return (
-        f"No small set of words was found without which the score moves by {change.by:g}; "
+        f"No small set of words was found whose removal moves the score by {change.by:g}; "
         f"without {words} it is {change.score:.2f}."
     )
 
 
 def strongest_words(found: Explanation, text: int, most: int) -> list[int]:
-    """Places of the words that contribute most to the score, in the order of the text."""
+    """Positions of the words that contribute most to the score, in the order of the text."""
     values = found.contributions[text]
     order = sorted(range(len(values)), key=lambda at: -abs(values[at]))
     return sorted(order[:most])
 
 
 def explanation_figure(found: Explanation) -> Figure:
-    """Contributions of words as bars, which words belong together, and where attention goes.
+    """Bars of contributions, a matrix of aligned words, and attention.
 
-    A long text is shown by the words that contribute most.
+    Of a long text only the words that contribute most are shown.
     """
     places = [strongest_words(found, text, _MOST) for text in (0, 1)]
     rows = 1 if found.focus is None else 2
@@ -109,7 +109,7 @@ def write_explanation_figure(found: Explanation, path: Path) -> None:
     """Draw into a PNG or SVG file."""
     figure = explanation_figure(found)
     with atomic_path(path) as temporary, warnings.catch_warnings():
-        # A sign that the font has not is an empty box.
+        # A character that the font lacks is drawn as an empty box.
         warnings.filterwarnings("ignore", message="Glyph")
         figure.savefig(temporary, dpi=150, bbox_inches="tight")
 
@@ -157,7 +157,7 @@ def _alignment(axes: Axes, found: Explanation, places: list[list[int]]) -> None:
 
 
 def _attention(axes: Axes, found: Explanation) -> None:
-    """What each word receives from the others, on average, relative to an even share."""
+    """Attention that each word receives on average, relative to an even share."""
     focus = found.focus
     assert focus is not None
     for (marker, colour, label), shares in zip(_STEPS, focus.shares, strict=False):
@@ -172,7 +172,7 @@ def _attention(axes: Axes, found: Explanation) -> None:
 
 
 def _plain_labels(axes: Axes) -> None:
-    """A dollar sign is a dollar sign."""
+    """Do not interpret dollar signs as math."""
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_parse_math(False)
 
@@ -207,9 +207,9 @@ def _draw(axes: Axes, found: Focus, matrix: NDArray[Any], title: str) -> None:
 
 
 def explanation_html(found: Explanation) -> str:
-    """Words in colours with their contributions, the smallest change, tables of the rest.
+    """A page with coloured words and their contributions, the smallest change, and tables.
 
-    No script, nothing from elsewhere, and all text escaped.
+    It has no scripts or external resources, and all text is escaped.
     """
     title = _text(explanation_title(found))
     return f"""<!doctype html>
@@ -230,7 +230,7 @@ def explanation_html(found: Explanation) -> str:
 
 
 def explanation_body(found: Explanation) -> str:
-    """What :func:`explanation_html` has between its title and the model's name."""
+    """The content of :func:`explanation_html` between its title and the model's name."""
     parts = [
         *(_word_spans(found, text) for text in (0, 1)),
         f'<p class="note">{_legend(found)}</p>',
@@ -258,7 +258,7 @@ def _legend(found: Explanation) -> str:
         return f"{colours}: the drop or rise in score when the word is removed."
     first, second = found.gradients.baselines
     return (
-        f"{colours}: integrated gradients from a text that says nothing, where the score is "
+        f"{colours}: integrated gradients from a neutral text, where the score is "
         f"{first:.2f} for A and {second:.2f} for B. They add up to the score within "
         f"{100 * found.gradients.error:.2f} %."
     )
@@ -276,8 +276,8 @@ def _alignment_table(found: Explanation) -> str:
         [found.word((1, at)) for at in columns], [found.word((0, at)) for at in rows], cells
     )
     return (
-        f'<h2>Which words belong together</h2>\n{table}\n<p class="note">Cosines of the states of '
-        "words in the last layer; words of A are rows.</p>"
+        f'<h2>Which words belong together</h2>\n{table}\n<p class="note">Cosines of word states in '
+        "the last layer; words of A are rows.</p>"
     )
 
 
@@ -291,8 +291,8 @@ def _attention_table(focus: Focus) -> str:
     names = ["without the condition", "with it", "reallocated"][: len(columns)]
     table = _table(names, labels, cells)
     return (
-        f'<h2>Where attention goes</h2>\n{table}\n<p class="note">What a word receives from the '
-        "others in the last layer; 1 is an even share. * exchanges most with the condition.</p>"
+        f'<h2>Where attention goes</h2>\n{table}\n<p class="note">Attention that a word receives '
+        "in the last layer; 1 is an even share. * exchanges most with the condition.</p>"
     )
 
 
@@ -310,7 +310,7 @@ def _table(head: Sequence[str], labels: Sequence[str], rows: Sequence[Sequence[s
 
 
 def _text(text: str) -> str:
-    """Escaped, and without the one character that no page may hold."""
+    """Escaped, and without NUL, which HTML does not allow."""
     return escape(text.replace("\0", "\ufffd"))
 
 

@@ -1,4 +1,4 @@
-"""An item as a model reads it: tokens, the words they are pieces of, and their last states."""
+"""An item as a model reads it: tokens, the words they belong to, and their last states."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tertium.models.triples import JoinedIds
 
 __all__ = ["Places", "Reading", "read_item", "word_alignment", "word_places"]
 
-Places = tuple[Place | None, ...]  # of the words that the tokens of a sequence are pieces of
+Places = tuple[Place | None, ...]  # the word of each token of a sequence
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Reading:
         reader: the encoder, or the scorer that it is part of.
         ids: token ids, padded to the same length.
         mask: 1 for real tokens.
-        places: of every token's word; None for tokens of a condition, special ones and padding.
-        weight: of this encoder or score, where a model has several.
-        states: gives last hidden states ``[s, t, d]``.
+        places: the word of each token; None for the condition, special tokens and padding.
+        weight: weight of this encoder or score, if a model has several.
+        states: computes the last hidden states ``[s, t, d]``.
     """
 
     reader: Any
@@ -45,15 +45,15 @@ class Reading:
 def read_item(model: Model, item: Sequence[str]) -> list[Reading]:
     """A pair or triple as each encoder or scorer inside reads it.
 
-    Raises ``TertiumError`` where the model shows nothing but scores.
+    Raises ``TertiumError`` if the model only computes scores.
     """
     if not model.members:
-        raise TertiumError(f"{model.name} shows nothing but scores.")
+        raise TertiumError(f"{model.name} only computes scores, so words cannot be aligned.")
     if model.takes_conditions:
         return [_read_triple(each.model, item, each.weight) for each in model.members]
     if not isinstance(model.vector_model, Embedder):
-        raise TertiumError(f"{model.name} reads both texts together: only occlusion explains it.")
-    weights: dict[int, float] = {}  # an encoder that is there twice counts twice, and reads once
+        raise TertiumError(f"{model.name} reads both texts together: only occlusion is available.")
+    weights: dict[int, float] = {}  # an encoder that occurs twice counts twice, but reads once
     readers: dict[int, TextEncoder] = {}
     for member in model.vector_model.members:
         (reader,) = member.model.readers
@@ -67,7 +67,7 @@ def word_alignment(
 ) -> NDArray[np.float32]:
     """Cosines of the first text's words with the second's, each the mean of its pieces' states.
 
-    With several encoders, the weighted mean of theirs; a word that was cut off has 0 with all.
+    With several encoders, their weighted mean; a word that was truncated has 0 with all others.
     """
     aligned = np.zeros((len(words[0]), len(words[1])), np.float32)
     total = sum(abs(reading.weight) for reading in readings)
@@ -86,7 +86,7 @@ def word_alignment(
 
 
 def word_places(tokenizer: Tokenizer, text: str) -> list[int | None]:
-    """The word of each token of a text, which is read without the space around it."""
+    """The word of each token of a text, which is stripped first."""
     text = valid_text(text.strip())
     words = split_words(text)
     return [word_of(span, words) for span in tokenizer.plain_spans(text)]
@@ -104,7 +104,7 @@ def _read_pair(encoder: TextEncoder, texts: Sequence[str], weight: float) -> Rea
         words = split_words(texts[text])
         # Special tokens have an empty range, and the prompt ends where the text begins.
         found = iter((max(start - len(prompt), 0), end - len(prompt)) for start, end in spans)
-        # Padding may stand on either side.
+        # Padding may be on either side.
         own = [word_of(next(found), words) if at else None for at in real[text]]
         places.append(_places(text, own))
     mask = real.astype(np.int64)
@@ -132,7 +132,7 @@ def _read_triple(scorer: ConditionalScorer, texts: Sequence[str], weight: float)
 
 
 def _joined(row: JoinedIds, texts: Sequence[Places], separator: int, width: int) -> Places:
-    """Tokens between two special ones belong to one text, of which the end may be cut off."""
+    """Words of a sequence whose texts, perhaps truncated, are divided by special tokens."""
     left = iter(texts)
     own = iter(next(left))
     found: list[Place | None] = [None]

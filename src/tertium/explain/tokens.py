@@ -1,4 +1,4 @@
-"""An item as torch reads it: what makes a score, for those who take its gradient."""
+"""An item as torch inputs, with a differentiable score."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ __all__ = ["Table", "TokenizedItem", "tokenize_item"]
 
 @dataclass(frozen=True)
 class Table:
-    """An embedding table, and the sequences of an item that are looked up in it."""
+    """An embedding table, and the sequences of an item that use it."""
 
     module: nn.Module
     rows: slice
@@ -28,16 +28,16 @@ class Table:
 
 @dataclass(frozen=True)
 class TokenizedItem:
-    """Sequences of one item, and what makes a score of them.
+    """Sequences of one item, and the function that scores them.
 
     Attributes:
         ids: token ids, padded to the same length.
         mask: 1 for real tokens.
-        neutral: of each sequence, a token that carries no meaning.
-        places: of every token's word; None for tokens of a condition, special ones and padding.
-        tables: the embedding tables that ids are looked up in.
-        forward: ids and mask of n repetitions of the item to n scores.
-        weight: of this score, where a model averages several.
+        neutral: for each sequence, a token without meaning.
+        places: the word of each token; None for the condition, special tokens and padding.
+        tables: the embedding tables.
+        forward: from ids and mask of n repetitions of the item to n scores.
+        weight: weight of this score, if a model averages several.
     """
 
     ids: Int[Tensor, "s t"]
@@ -49,15 +49,15 @@ class TokenizedItem:
     weight: float = 1.0
 
     def without(self, text: int) -> Int[Tensor, "s t"]:
-        """Ids where each token of a text's words is replaced by the neutral one."""
+        """Ids with each token of a text's words replaced by the neutral one."""
         own = [[place is not None and place[0] == text for place in row] for row in self.places]
         return torch.where(torch.tensor(own, device=self.ids.device), self.neutral, self.ids)
 
 
 def tokenize_item(model: Model, item: Sequence[str]) -> list[TokenizedItem]:
-    """A pair or triple as torch reads it; several where the score is the weighted mean of theirs.
+    """A pair or triple as torch inputs; several if the score is a weighted mean.
 
-    Raises ``TertiumError`` where torch does not give the same answers as what runs the model.
+    Raises ``TertiumError`` if torch would not give the same scores as the model's engine.
     """
     readings = read_item(model, item)
     for reading in readings:
@@ -69,7 +69,7 @@ def tokenize_item(model: Model, item: Sequence[str]) -> list[TokenizedItem]:
 
 @dataclass(frozen=True)
 class _Side:
-    """Two texts as one encoder reads them."""
+    """Two texts as inputs of one encoder."""
 
     encoder: Encoder
     weight: float
@@ -85,7 +85,7 @@ class _Side:
             return self.weight * self.encoder.forward(inputs).embedding
 
     def widened(self, width: int) -> "_Side":
-        """With padding at the end, so that encoders with other tokens fit beside it."""
+        """Pad at the end to ``width``, to match encoders with other tokenizers."""
         more = width - self.ids.shape[1]
         return replace(
             self,
@@ -96,7 +96,7 @@ class _Side:
 
 
 def _tokenized_pair(model: Embedder, readings: Sequence[Reading]) -> TokenizedItem:
-    """Two texts, each a sequence of its own, once for every encoder whose embeddings are added."""
+    """Two texts, each a sequence of its own, once for every encoder in a sum of embeddings."""
     sides = [_side(reading) for reading in readings]
     width = max(side.ids.shape[1] for side in sides)
     sides = [side.widened(width) for side in sides]
@@ -148,7 +148,7 @@ def _tokenized_triple(reading: Reading, texts: Sequence[str]) -> TokenizedItem:
         with evaluating(model), model.head.full_gradient():
             encoded = encoder.forward(inputs, attention_layers=model.head.attention_layers)
             encoded = replace(encoded, segments=segments.repeat(len(items) // count, 1))
-            # Item by item so far, as gradients are taken; the head wants side by side.
+            # Rows are grouped by item, but the head needs them grouped by side.
             order = torch.arange(len(items)).reshape(-1, count).T.flatten()
             score: Tensor = model.head(encoded.rows(order).split(count)).score
         return low + (high - low) * score
@@ -167,19 +167,19 @@ def _tokenized_triple(reading: Reading, texts: Sequence[str]) -> TokenizedItem:
 
 
 def _neutral_token(encoder: Encoder) -> int:
-    """Not padding if possible, which some models give no place in the sequence."""
+    """Not padding if possible, because some models give it no position."""
     tokenizer = encoder.tokenizer
     for token in (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id):
         if token is not None:
             return int(token)
-    raise TertiumError("This model's tokenizer has no token that carries no meaning.")
+    raise TertiumError("This model's tokenizer has no mask, unknown or padding token.")
 
 
 def _check_run_by_torch(reading: Reading) -> None:
     part = reading.reader
     exact = part.needs_engine and part.engine is not None and part.engine.name == "onnx"
-    if part.engine is not None and not exact:  # else torch gives the same answers
+    if part.engine is not None and not exact:  # otherwise torch gives the same scores
         raise TertiumError(
-            f"{part.name} is run by {part.engine.name}, which has no gradients: for integrated "
-            "gradients take the engine torch."
+            f"{part.name} runs on {part.engine.name}, which has no gradients: for integrated "
+            "gradients use the engine torch."
         )

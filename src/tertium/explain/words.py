@@ -1,4 +1,4 @@
-"""Words of a text: what an explanation is about, whatever pieces a tokenizer cuts."""
+"""Splits a text into words, independently of any tokenizer."""
 
 import re
 import unicodedata
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 __all__ = ["Place", "Word", "split_words", "without", "word_of"]
 
 # On classes of characters: letters and digits with apostrophes and hyphens inside; numbers with
-# their points; an ideograph; any other sign, with what joins several to one picture; stray marks.
+# decimal points; an ideograph; any other symbol, including joined emoji; stray marks.
 _WORD = re.compile(
     r"(?:[wd][mz]*)+(?:(?:j|(?<=d)p(?=d))(?:[wd][mz]*)+)*|cm*|[sjp]m*(?:z[sjp]m*)*|m+"
 )
-_JOINERS = "\u200c\u200d"  # inside words of some scripts, and between parts of a picture
+_JOINERS = "\u200c\u200d"  # inside words of some scripts, and in joined emoji
 _IDEOGRAPHS = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
-_TONES = (0x1F3FB, 0x1F3FF)  # of the skin of the picture before
+_TONES = (0x1F3FB, 0x1F3FF)  # skin tones of the preceding emoji
 
 
 Place = tuple[int, int]  # text, and word in it
@@ -23,12 +23,12 @@ Place = tuple[int, int]  # text, and word in it
 
 @dataclass(frozen=True)
 class Word:
-    """A word and where it stands.
+    """A word and its position.
 
     Attributes:
-        text: as it is written.
-        start: its first character in the text.
-        end: the first character after it.
+        text: the word.
+        start: offset of its first character.
+        end: offset just after its last character.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Word:
 
 
 def split_words(text: str) -> list[Word]:
-    """Words and signs of a text, in order; white space and control characters are no words.
+    """Words and punctuation of a text, in order, without white space and control characters.
 
     >>> [word.text for word in split_words("A well-known cat's nap, 3.5 h.")]
     ['A', 'well-known', "cat's", 'nap', ',', '3.5', 'h', '.']
@@ -48,7 +48,7 @@ def split_words(text: str) -> list[Word]:
 
 
 def without(text: str, words: Sequence[Word], gone: Collection[int]) -> str:
-    """The text without the words at some places, and without the space that each leaves.
+    """The text without the words at some positions, and without the spaces they leave.
 
     >>> text = "A cat sleeps."
     >>> without(text, split_words(text), {1})
@@ -65,14 +65,14 @@ def without(text: str, words: Sequence[Word], gone: Collection[int]) -> str:
 
 
 def word_of(offsets: tuple[int, int], words: Sequence[Word]) -> int | None:
-    """The place of the word to which a token belongs: the first of which it has a character."""
+    """The position of the word that a token belongs to: the first that it overlaps."""
     start, end = offsets
     at = bisect_right(words, start, key=lambda word: word.end)
     return at if start < end and at < len(words) and words[at].start < end else None
 
 
 def _class(character: str) -> str:
-    """One letter for the kind of a character; a blank for what is no part of a word."""
+    """A letter for the class of a character; a space if it is not part of a word."""
     code = ord(character)
     if character in "'\u2019-\u2010\u2011":
         return "j"
