@@ -142,7 +142,7 @@ def test_without_captum(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> No
         ({"condition": "the colour"}, "does not take conditions"),
         ({"by": 0.0}, "more than 0"),
         ({"steps": 1, "method": "gradients"}, "must be at least 2"),
-        ({"most": -1}, "0 words or more"),
+        ({"most": -1}, "0 or more words"),
     ],
 )
 def test_what_makes_no_sense(encoder: Encoder, options: dict[str, str], message: str) -> None:
