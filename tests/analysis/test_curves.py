@@ -85,7 +85,7 @@ def test_mean_and_deviation_of_variants() -> None:
     spread = float(np.std([40, 42], ddof=1))
     np.testing.assert_allclose(bars[:, 0], [41 - spread, 41 + spread])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["alpha 0", "alpha 1"]
-    with pytest.raises(TertiumError, match="no variant"):
+    with pytest.raises(TertiumError, match="no variants"):
         variant_figure({})
 
 

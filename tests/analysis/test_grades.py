@@ -65,7 +65,7 @@ def test_a_score_on_either_end_belongs_to_a_bin() -> None:
 
 
 def test_without_pairs() -> None:
-    with pytest.raises(TertiumError, match="a grade for each score"):
+    with pytest.raises(TertiumError, match="one grade per score"):
         calibration([], [], scale=(0, 5))
 
 

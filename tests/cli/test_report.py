@@ -50,7 +50,7 @@ def test_the_exit_code_tells_of_a_broken_model(
     [
         (["--pairs", "missing.tsv"], "no such file"),
         (["--sets", "STSB"], "Did you mean 'STS-B'?"),
-        (["--runs", "."], "holds no finished run"),
+        (["--runs", "."], "contains no finished run"),
         (["--data", "nowhere"], "no such data folder"),
     ],
 )

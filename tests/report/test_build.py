@@ -150,7 +150,7 @@ def test_ensembles_and_static_models(kinds: dict[str, Path], pairs: Path, tmp_pa
     assert found.broken == ()
     maps = found.numbers["sections"]["attention"]["maps"]
     assert list(maps) == ["ensemble, part 1", "ensemble, part 2"]
-    assert "static: it is static and has no transformer" in reasons(found, "attention")
+    assert "static: it is static: without a transformer" in reasons(found, "attention")
     ensemble, static = found.numbers["models"]
     assert (ensemble["kind"], static["kind"], static["pooling"]) == ("ensemble", "static", None)
 
@@ -167,7 +167,7 @@ def test_a_conditional_model_beside_an_encoder(
     moved = found.numbers["sections"]["conditions"]["sensitivity"][triples.name]
     assert moved["tiny-bert"]["movement"] == 0 != moved["conditional"]["movement"]
     assert len(found.numbers["sections"]["conditions"]["focus"]) == 2
-    assert "conditional: it gives no vectors" in reasons(found, "plane")
+    assert "conditional: it has no embeddings" in reasons(found, "plane")
     assert "figures/focus-2.png" in found.numbers["files"]
 
 

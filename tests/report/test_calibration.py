@@ -38,7 +38,7 @@ def test_grades_that_span_the_scale_are_taken_for_it_and_that_is_said(tmp_path: 
     section, left_out = section_of(own(tmp_path, 0, 2.5, 4.8))
     assert section is not None and not left_out
     (note,) = [block for block in section.blocks if isinstance(block, Note)]
-    assert "own.tsv: no scale is stated" in note.text
+    assert "own.tsv: no scale was given" in note.text
 
 
 def test_a_stated_scale_decides(tmp_path: Path) -> None:

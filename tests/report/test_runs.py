@@ -72,7 +72,7 @@ def test_a_run_too_short_to_have_logged_is_left_out(tmp_path: Path) -> None:
 def test_no_runs_are_told(tmp_path: Path) -> None:
     section, (entry,) = runs_section([])
     assert section is None and "--runs DIR" in entry.reason
-    with pytest.raises(TertiumError, match="holds no finished run"):
+    with pytest.raises(TertiumError, match="contains no finished run"):
         read_runs([tmp_path])
     (tmp_path / "table.json").write_text("{")
     with pytest.raises(TertiumError, match="is not JSON"):

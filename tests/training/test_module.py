@@ -348,7 +348,9 @@ def test_other_objectives_have_one_encoder(tiny_bert: Path) -> None:
 
 def test_a_batch_that_cannot_be_cut_into_groups(tiny_bert: Path) -> None:
     module = contrastive_module(tiny_bert, ContrastiveTension(negatives=2))
-    with pytest.raises(TertiumError, match=r"4 examples cannot be cut into groups of 3.*multiple"):
+    with pytest.raises(
+        TertiumError, match=r"4 examples cannot be split into groups of 3.*multiple"
+    ):
         module(**collated(module, 4))
     assert module(**collated(module, 6))["loss"].isfinite()
 

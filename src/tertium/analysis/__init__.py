@@ -1,4 +1,4 @@
-"""Looking at what models and views do, without changing anything."""
+"""Read-only analysis of models and views."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Attention inside a model: maps of one sentence, sinks, and what two dropout views share."""
+"""Attention inside a model: maps of a sentence, sinks, and information between dropout views."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -45,11 +45,11 @@ __all__ = [
 ]
 
 _BATCH = 16
-_SLICES = 12  # that a figure of histograms has room for
+_SLICES = 12  # maximum slices in a figure of histograms
 
 
 class Role(StrEnum):
-    """What a token is to attention."""
+    """The role of a token in attention."""
 
     FIRST = "first token"
     SEPARATOR = "separators"
@@ -59,13 +59,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Sinks:
-    """How attention is shared out, layer by layer.
+    """The distribution of attention over roles of tokens, layer by layer.
 
     Attributes:
-        roles: of tokens.
-        received: of each layer, the share of all attention that tokens of each role receive; the
-            mean over texts.
-        tokens: the share of the tokens that have each role, what even attention would give them.
+        roles: the roles.
+        received: for each layer, the share of attention that tokens of each role receive, averaged
+            over texts.
+        tokens: the share of tokens with each role, which even attention would give them.
     """
 
     roles: tuple[Role, ...]
@@ -74,7 +74,7 @@ class Sinks:
 
 
 def token_roles(encoder: Encoder, ids: Tensor) -> list[Role]:
-    """The role of each token of one text; padding counts as a separator, and gets no attention."""
+    """The role of each token of one text; padding, which gets no attention, is a separator."""
     special = set(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
     row = ids.tolist()
     roles = [Role.SEPARATOR if token in special else Role.CONTENT for token in row]
@@ -88,15 +88,15 @@ def token_roles(encoder: Encoder, ids: Tensor) -> list[Role]:
 def attention_sinks(
     encoder: Encoder, texts: Sequence[str], *, progress: bool | None = None
 ) -> Sinks:
-    """Shares of attention by role and layer, over all heads and all tokens that look.
+    """Shares of attention by role and layer, over all heads and queries.
 
     Args:
-        encoder: with attention that can be read.
-        texts: what it reads.
+        encoder: an encoder whose attention is available.
+        texts: the texts to measure on.
         progress: False for no progress on standard error.
     """
     if not texts:
-        raise TertiumError("Attention is measured on texts: give at least one.")
+        raise TertiumError("Measuring attention needs at least one text.")
     roles = tuple(Role)
     received: list[Tensor] = []
     shares: list[Tensor] = []
@@ -119,7 +119,7 @@ def attention_sinks(
 
 
 def sink_figure(found: Sinks) -> "Figure":
-    """Share of attention by layer, a line per role; dotted, what even attention would give."""
+    """Share of attention by layer, one line per role; dotted lines are even attention."""
     figure = blank_figure(6.2, 3.6)
     axes = figure.add_subplot()
     layers = range(1, len(found.received) + 1)
@@ -148,9 +148,9 @@ class AttentionMaps:
     """Attention between the tokens of one sentence.
 
     Attributes:
-        tokens: as the tokenizer cuts it, special tokens included.
-        roles: of each token.
-        maps: of each layer, the mean over heads; a row is the token that looks.
+        tokens: tokens, including special ones.
+        roles: role of each token.
+        maps: attention of each layer, averaged over heads; rows are queries.
     """
 
     tokens: tuple[str, ...]
@@ -159,9 +159,9 @@ class AttentionMaps:
 
 
 def sentence_attention(encoder: Encoder, text: str) -> AttentionMaps:
-    """Attention of every layer on one sentence, without dropout, the mean over heads."""
+    """Attention of every layer on one sentence, without dropout, averaged over heads."""
     if not text.strip():
-        raise TertiumError("There is no text to look at.")
+        raise TertiumError("The text is empty.")
     features = encoder.features([text])
     ids = features["input_ids"]
     maps = encoder.attention(Tokens(ids, features["attention_mask"]))[:, 0].mean(dim=1)
@@ -171,7 +171,7 @@ def sentence_attention(encoder: Encoder, text: str) -> AttentionMaps:
 
 
 def attention_map_figure(found: AttentionMaps) -> "Figure":
-    """A panel per layer; separators and final punctuation are marked: JTCSE, Figure 9."""
+    """One panel per layer, with separators and final punctuation marked: JTCSE, Figure 9."""
     require("report", purpose="Drawing", packages=("matplotlib",))
     from matplotlib.colors import PowerNorm
 
@@ -179,7 +179,7 @@ def attention_map_figure(found: AttentionMaps) -> "Figure":
     rows, columns = panels(layers)
     side = min(max(1.9, 0.13 * count + 0.5), 4.0)
     figure = blank_figure(columns * side + 1.7, rows * (side + 0.15) + 0.9)
-    # A square root, or one bright column would leave all others in the dark.
+    # On a square-root scale, so that one bright column does not hide all others.
     colours = PowerNorm(0.5, vmin=0, vmax=float(found.maps.max()))
     shown = None
     for layer in range(layers):
@@ -193,12 +193,12 @@ def attention_map_figure(found: AttentionMaps) -> "Figure":
         _name(axes, found, x=lowest, y=layer % columns == 0)
     if shown is not None:
         bar = figure.colorbar(shown, ax=figure.axes, fraction=0.03, pad=0.01, aspect=30)
-        bar.set_label("attention, the mean over heads")
+        bar.set_label("attention, averaged over heads")
     return figure
 
 
 def _name(axes: "Axes", found: AttentionMaps, *, x: bool, y: bool) -> None:
-    """Write the tokens where there is an edge to write them on."""
+    """Label the outer edges with tokens."""
     places = range(len(found.tokens))
     size = 7 if len(found.tokens) <= 24 else 5
     axes.set_xticks(places, found.tokens if x else [""] * len(places), rotation=90, fontsize=size)
@@ -211,19 +211,19 @@ def _name(axes: "Axes", found: AttentionMaps, *, x: bool, y: bool) -> None:
 
 
 def _readable(token: str) -> str:
-    """A token without its tokenizer's sign for a space."""
+    """A token without the marker for a space."""
     return token.replace("Ġ", " ").replace("▁", " ").strip() or token
 
 
 @dataclass(frozen=True)
 class PairInformation:
-    """Meaning and structure of pairs of dropout views.
+    """Cosines and attention mutual information of pairs of dropout views.
 
     Attributes:
-        positive_cosines: of two views of the same text.
-        positive_information: their attention mutual information, the mean over slices.
-        negative_cosines: of views of two different texts.
-        negative_information: theirs, on the positions that both texts have.
+        positive_cosines: cosines of two views of the same text.
+        positive_information: their attention mutual information, averaged over slices.
+        negative_cosines: cosines of views of two different texts.
+        negative_information: their information, on the positions that both texts have.
     """
 
     positive_cosines: Float[Tensor, " n"]
@@ -246,9 +246,9 @@ def pair_information(
     """Cosine and attention mutual information of positive and negative pairs of views.
 
     Args:
-        encoder: its own dropout makes the two views.
+        encoder: an encoder, whose dropout makes the views.
         texts: each is paired with itself, and with its neighbour as a negative.
-        seed: of dropout and of the sampled positions.
+        seed: random seed of dropout and of the sampled positions.
         samples: positions per slice.
     """
     if len(texts) < 2:
@@ -266,7 +266,7 @@ def pair_information(
 def information_scatter(found: PairInformation) -> "Figure":
     """Semantic similarity against attention mutual information: miCSE, Figure 1.
 
-    The large points are the centroids, the line between them their distance.
+    The large points are the centroids; the line connects them.
     """
     figure = blank_figure(6.5, 4.5)
     axes = figure.add_subplot()
@@ -311,7 +311,7 @@ def attention_histograms(encoder: Encoder, texts: Sequence[str], *, seed: int = 
 
 
 def _views(encoder: Encoder, texts: Sequence[str], *, seed: int) -> tuple[Encoded, Encoded]:
-    """The same texts twice, with dropout and without gradients."""
+    """Encode the same texts twice, with dropout and without gradients."""
     features = encoder.features(texts)
     depth = int(encoder.backbone.config.num_hidden_layers)
     layers = attention_layers(depth)
@@ -340,7 +340,7 @@ def _on_cpu(encoded: Encoded) -> Encoded:
 
 def _slices(first: Encoded, second: Encoded) -> tuple[Tensor, Tensor, Tensor]:
     if first.attention is None or second.attention is None:
-        raise TertiumError("There is no attention to look at.")
+        raise TertiumError("The attention is not available.")
     x, y = attention_slices(first.attention), attention_slices(second.attention)
     return x, y, valid_positions(x, y, first.mask * second.mask)
 

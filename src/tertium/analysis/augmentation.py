@@ -1,4 +1,4 @@
-"""What a view makes of one sentence, step by step."""
+"""The effect of a view on one sentence, step by step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ _KEPT, _GOES, _PROTECTED = COLOURS[0], COLOURS[1], "0.7"
 
 @dataclass(frozen=True)
 class Step:
-    """One token less.
+    """One dropped token.
 
     Attributes:
-        position: of the token in the sentence, special tokens counted.
-        token: as the tokenizer writes it.
-        text: what is left.
+        position: its position in the sentence, counting special tokens.
+        token: the token.
+        text: the remaining text.
     """
 
     position: int
@@ -43,10 +43,10 @@ class Augmented:
     """A sentence under attention-driven dropout.
 
     Attributes:
-        tokens: as the tokenizer cuts the sentence, special tokens included.
-        scores: the attention each receives.
-        droppable: which of them may go.
-        steps: in the order in which tokens go.
+        tokens: tokens of the sentence, including special ones.
+        scores: the attention that each receives.
+        droppable: which of them may be dropped.
+        steps: the dropped tokens, in order.
     """
 
     tokens: tuple[str, ...]
@@ -56,10 +56,9 @@ class Augmented:
 
 
 def drop_by_attention(encoder: Encoder, view: AttentionDropout, text: str) -> Augmented:
-    """Which tokens ``view`` would drop first, up to its k.
+    """The first k tokens that ``view`` would drop.
 
-    The number depends only on k, not on the view's rate, so that a short sentence shows as much
-    as a long one.
+    The number does not depend on the view's rate, so that short and long sentences show the same.
     """
     tokens = _tokens(encoder, text)
     names = encoder.tokenizer.convert_ids_to_tokens(tokens.ids[0].tolist())
@@ -82,7 +81,7 @@ def drop_by_attention(encoder: Encoder, view: AttentionDropout, text: str) -> Au
 
 
 def augment(encoder: Encoder, views: Sequence[View], text: str, *, seed: int) -> str:
-    """The sentence as a stack of views changes it."""
+    """The sentence after a chain of views."""
     generator = torch.Generator(device=encoder.device).manual_seed(seed)
     tokens = _tokens(encoder, text)
     for view in views:
@@ -92,7 +91,7 @@ def augment(encoder: Encoder, views: Sequence[View], text: str, *, seed: int) ->
 
 def _tokens(encoder: Encoder, text: str) -> Tokens:
     if not text.strip():
-        raise TertiumError("There is no text to change.")
+        raise TertiumError("The text is empty.")
     features = encoder.features([text])
     return Tokens(features["input_ids"], features["attention_mask"])
 
@@ -108,7 +107,7 @@ def dropped_figure(found: Mapping[str, Augmented]) -> "Figure":
     """Attention that each token receives, and the order in which ADD would drop them.
 
     Args:
-        found: by aggregation, of the same sentence.
+        found: results for the same sentence, by aggregation.
     """
     most = max(len(augmented.tokens) for augmented in found.values())
     figure = blank_figure(3.4 * len(found) + 0.6, 0.21 * most + 1.2)
@@ -124,7 +123,7 @@ def dropped_figure(found: Mapping[str, Augmented]) -> "Figure":
 
 
 def _bars(axes: "Axes", augmented: Augmented) -> None:
-    """A bar per token; protected ones are cut at the edge, for CLS would dwarf all others."""
+    """One bar per token; protected ones are cut off, since CLS would dwarf all others."""
     order = {step.position: number for number, step in enumerate(augmented.steps, 1)}
     may = [s for s, ok in zip(augmented.scores, augmented.droppable, strict=True) if ok]
     edge = 1.25 * max(may or augmented.scores)
@@ -150,7 +149,7 @@ def _legend() -> list[object]:
     from matplotlib.patches import Patch
 
     return [
-        Patch(color=_GOES, label="goes, in this order"),
-        Patch(color=_KEPT, label="stays"),
-        Patch(color=_PROTECTED, label="always stays"),
+        Patch(color=_GOES, label="dropped, in this order"),
+        Patch(color=_KEPT, label="kept"),
+        Patch(color=_PROTECTED, label="always kept"),
     ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TRACED", "low_shot_curves", "low_shot_gains", "training_curves", "variant_figure"]
 
-# What a log may hold, and what to call it.
+# Keys of a log, and their titles.
 TRACED = {
     "loss": "loss",
     "eval_score": "selection score",
@@ -25,10 +25,10 @@ TRACED = {
 def low_shot_curves(
     averages: Mapping[str, Mapping[int, Sequence[float]]], *, floor: float | None = None
 ) -> "Figure":
-    """STS average against the number of sentences, a line per recipe, a band of ± one sd.
+    """STS average by number of sentences, one line per recipe with a band of ± one sd.
 
     Args:
-        averages: by recipe and number of sentences, one figure per seed.
+        averages: averages by recipe and number of sentences, one per seed.
         floor: the untrained model's average, drawn as a dashed line.
     """
     figure = blank_figure(7, 4.5)
@@ -51,15 +51,15 @@ def low_shot_curves(
 def low_shot_gains(
     averages: Mapping[str, Mapping[int, Sequence[float]]], *, baseline: str
 ) -> "Figure":
-    """What each recipe gains on the baseline, seed by seed: miCSE, Figure 3, right.
+    """Gain of each recipe over the baseline, seed by seed: miCSE, Figure 3, right.
 
     Args:
-        averages: by recipe and number of sentences, one figure per seed, in the same order.
+        averages: averages by recipe and number of sentences, one per seed, in the same order.
         baseline: the recipe that the others are compared with.
     """
     others = {recipe: by_size for recipe, by_size in averages.items() if recipe != baseline}
     if baseline not in averages or not others:
-        raise TertiumError("A gain needs a recipe to compare, and another one to compare it with.")
+        raise TertiumError("A gain needs the baseline and at least one other recipe.")
     figure = blank_figure(7, 4)
     axes = figure.add_subplot()
     axes.axhline(0, color="grey", linestyle="--", label=baseline)
@@ -93,10 +93,10 @@ def _finish(
 
 
 def training_curves(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> "Figure":
-    """Loss, selection score and measures of the space against the step, a line per run.
+    """Loss, selection score and measures of the space by step, one line per run.
 
     Args:
-        logs: by run, the entries of its log (``run/*/finished.json``).
+        logs: entries of each run's log (``run/*/finished.json``).
     """
     known = [
         key
@@ -104,7 +104,7 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> "Figur
         if any(key in entry and "step" in entry for log in logs.values() for entry in log)
     ]
     if not known:
-        raise TertiumError("These logs hold neither a loss nor a measurement.")
+        raise TertiumError("These logs contain neither a loss nor an evaluation.")
     rows, columns = panels(len(known), columns=2)
     figure = blank_figure(3.6 * columns, 2.5 * rows + 0.25 + 0.2 * -(-len(logs) // 3))
     for place, key in enumerate(known, 1):
@@ -133,14 +133,14 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> "Figur
 def variant_figure(
     averages: Mapping[str, Sequence[float]], *, label: str = "Spearman x 100"
 ) -> "Figure":
-    """Mean and standard deviation over seeds, a row per variant: JTCSE, Fig. 6; SEAVER, Fig. 5.
+    """Mean and standard deviation over seeds, one row per variant: JTCSE, Fig. 6; SEAVER, Fig. 5.
 
     Args:
-        averages: by variant, a figure per seed.
-        label: of the axis.
+        averages: results of each variant, one per seed.
+        label: label of the axis.
     """
     if not averages:
-        raise TertiumError("There is no variant to draw.")
+        raise TertiumError("There are no variants to draw.")
     figure = blank_figure(6.2, 0.8 + 0.3 * len(averages))
     axes = figure.add_subplot()
     for row, values in enumerate(averages.values()):

@@ -1,4 +1,4 @@
-"""Scores against grades by people: scatter plots, calibration, and figures with intervals."""
+"""Scores against human grades: scatter plots, calibration, and results with intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ __all__ = [
     "running_medians",
 ]
 
-Estimate = tuple[float, Sequence[float] | None]  # a figure, and its interval if there is one
+Estimate = tuple[float, Sequence[float] | None]  # a value, and perhaps its interval
 _STEPS = 10
-_FEWEST = 3  # pairs of a step, or there is no median to speak of
-_FEWEST_IN_BIN = 5  # or a bin has no interval
+_FEWEST = 3  # minimum pairs for a median
+_FEWEST_IN_BIN = 5  # minimum pairs for an interval
 
 
 def running_medians(
     gold: ArrayLike, predicted: ArrayLike, *, steps: int = _STEPS
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Medians of both columns in equal steps of the first; steps with few rows are left out."""
+    """Medians of both columns in equal steps of the first; steps with few rows are skipped."""
     x, y = np.asarray(gold, dtype=float), np.asarray(predicted, dtype=float)
     edges = np.linspace(x.min(), x.max(), steps + 1)
     step = np.clip(np.digitize(x, edges[1:-1]), 0, steps - 1)
@@ -50,13 +50,13 @@ def gold_scatter(
     correlations: Mapping[str, float] | None = None,
     label: str = "cosine",
 ) -> "Figure":
-    """Each pair's cosine against its grade by people, a panel per model: miCSE, Figure 5.
+    """Each pair's cosine against its human grade, one panel per model: miCSE, Figure 5.
 
     Args:
         gold: grades of the pairs.
-        predicted: by model, what it says of the same pairs.
-        correlations: by model, to be written above its panel.
-        label: what the models say.
+        predicted: predictions for the same pairs, by model.
+        correlations: correlations by model, for the titles.
+        label: label of the predictions.
     """
     rows, columns = panels(len(predicted))
     figure = blank_figure(3.1 * columns + 0.6, 2.9 * rows + 0.3)
@@ -77,7 +77,7 @@ def gold_scatter(
         axes.grid(alpha=0.25)
         if place == 1:
             axes.legend(frameon=False, loc="upper left")
-    figure.supxlabel("grade by people", fontsize=9)
+    figure.supxlabel("human grade", fontsize=9)
     figure.supylabel(label, fontsize=9)
     return figure
 
@@ -87,12 +87,13 @@ class CalibrationBin:
     """Pairs whose scores lie in one part of the scale.
 
     Attributes:
-        low: where the part begins.
-        high: where it ends.
-        pairs: how many scores lie in it; a score on its upper end belongs to the next one.
-        score: their mean, None without a pair.
-        gold: mean grade of the same pairs by people, None without a pair.
-        interval: of that mean, 95 %, by the normal approximation; None for fewer than five pairs.
+        low: lower end.
+        high: upper end, which belongs to the next bin.
+        pairs: number of scores in it.
+        score: their mean; None without pairs.
+        gold: mean human grade of the same pairs; None without pairs.
+        interval: 95 % interval of that mean by the normal approximation; None for fewer than five
+            pairs.
     """
 
     low: float
@@ -105,13 +106,13 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far scores are from grades.
+    """Agreement of scores with grades.
 
     Attributes:
         bins: equal parts of the scale.
         bias: mean score minus mean grade.
-        error: mean absolute difference of score and grade.
-        within_half: share of the pairs whose score is at most half a point off.
+        error: mean absolute error.
+        within_half: share of pairs whose score is at most half a point off.
     """
 
     bins: tuple[CalibrationBin, ...]
@@ -126,14 +127,16 @@ def calibration(
     """Compare scores with grades on one scale, bin by bin.
 
     Args:
-        gold: grades by people.
+        gold: human grades.
         predicted: scores of the same pairs.
         scale: lowest and highest score.
-        bins: how many equal parts of the scale.
+        bins: number of bins.
     """
     grades, scores = np.asarray(gold, dtype=float), np.asarray(predicted, dtype=float)
     if not len(scores) or grades.shape != scores.shape:
-        raise TertiumError(f"Calibration needs a grade for each score: {len(grades)} grades.")
+        raise TertiumError(
+            f"Calibration needs one grade per score: {len(grades)} grades, {len(scores)} scores."
+        )
     edges = np.linspace(*scale, bins + 1)
     places = np.clip(np.digitize(scores, edges[1:-1]), 0, bins - 1)
     off = scores - grades
@@ -162,7 +165,7 @@ def _bin(low: float, high: float, grades: np.ndarray, scores: np.ndarray) -> Cal
 
 
 def calibration_figure(found: Mapping[str, Calibration]) -> "Figure":
-    """Mean grade against mean score, bin by bin, and below how many pairs each bin has."""
+    """Mean grade against mean score, bin by bin, with the number of pairs in each bin below."""
     _, columns = panels(len(found), columns=len(found))
     figure = blank_figure(3.2 * columns + 0.6, 4.5)
     grid = figure.add_gridspec(2, columns, height_ratios=(4.5, 1))
@@ -190,9 +193,9 @@ def calibration_figure(found: Mapping[str, Calibration]) -> "Figure":
             align="edge",
             color="0.65",
         )
-        counts.set_xlabel("score of the model")
+        counts.set_xlabel("model score")
         if at == 0:
-            axes.set_ylabel("grade by people")
+            axes.set_ylabel("human grade")
             counts.set_ylabel("pairs")
             axes.legend(frameon=False, loc="upper left")
     return figure
@@ -201,11 +204,11 @@ def calibration_figure(found: Mapping[str, Calibration]) -> "Figure":
 def interval_figure(
     estimates: Mapping[str, Mapping[str, Estimate]], *, label: str = "Spearman x 100"
 ) -> "Figure":
-    """A row per data set, in it a point with its interval per model.
+    """One row per data set, with a point and its interval for each model.
 
     Args:
-        estimates: by data set and model.
-        label: of the axis.
+        estimates: results by data set and model.
+        label: label of the axis.
     """
     names = list(dict.fromkeys(name for by_model in estimates.values() for name in by_model))
     figure = blank_figure(6.6, 0.9 + len(estimates) * (0.26 + 0.13 * len(names)))

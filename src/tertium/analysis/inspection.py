@@ -1,4 +1,4 @@
-"""What a model is made of and costs, its CLS energy, and models as points in a plane."""
+"""Size and cost of a model, its CLS energy, and its place in the alignment-uniformity plane."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,14 +40,14 @@ _BATCH = 32
 
 @dataclass(frozen=True)
 class Inspection:
-    """One model in figures.
+    """Size, cost and CLS energy of a model.
 
     Attributes:
-        backbones: how many transformers read each text.
-        parameters: of all of them.
+        backbones: number of transformers that read each text.
+        parameters: number of their parameters.
         macs: multiply-accumulates for one text of ``tokens`` tokens.
-        tokens: the length they are counted for.
-        energy: CLS energy of each layer, the mean over texts and backbones; empty without texts.
+        tokens: the length of that text.
+        energy: CLS energy of each layer, averaged over texts and backbones; empty without texts.
     """
 
     backbones: int
@@ -64,12 +64,12 @@ def inspect_encoders(
     texts: Sequence[str] = (),
     progress: bool | None = None,
 ) -> Inspection:
-    """Look at a model: one encoder, or all that read a text together.
+    """Inspect a model of one or more encoders.
 
     Args:
         encoders: plain encoders and twins.
         tokens: length of the text whose cost is counted.
-        texts: to measure the CLS energy on.
+        texts: texts to measure the CLS energy on.
         progress: False for no progress on standard error.
     """
     backbones = [backbone for encoder in encoders for backbone in encoder.backbones]
@@ -77,7 +77,7 @@ def inspect_encoders(
         [layer_energies(encoder, texts, progress=progress) for encoder in encoders] if texts else []
     )
     if len({len(energy) for energy in energies}) > 1:
-        raise TertiumError("These encoders differ in depth: ask for their CLS energy one by one.")
+        raise TertiumError("These encoders differ in depth: measure their CLS energy one by one.")
     return Inspection(
         backbones=len(backbones),
         parameters=sum(p.numel() for backbone in backbones for p in backbone.parameters()),
@@ -88,9 +88,9 @@ def inspect_encoders(
 
 
 def head_parameters(model: Model) -> dict[str, int]:
-    """Parameters of the heads of a model that grades, by their parts; empty for a plain embedder.
+    """Parameters of a model's heads, by part; empty for a plain embedder.
 
-    SEAVER adds ``augmentation``, heads times d times d of its paper, and ``regressor``.
+    SEAVER's are ``augmentation``, the heads · d · d of its paper, and ``regressor``.
     """
     scorers = [model, *(member.model for member in model.members)]
     heads = [each.head for each in scorers if isinstance(each, PairScorer | ConditionalScorer)]
@@ -115,15 +115,15 @@ def _macs(backbone: Any, tokens: int) -> int:
 def layer_energies(
     encoder: Encoder, texts: Sequence[str], *, progress: bool | None = None
 ) -> Float[Tensor, " layers"]:
-    """CLS energy of each layer, the mean over texts, and over both towers of a twin.
+    """CLS energy of each layer, averaged over texts, and over both towers of a twin.
 
     Args:
-        encoder: with BERT- or RoBERTa-like backbones.
-        texts: what it reads.
+        encoder: an encoder with BERT- or RoBERTa-like backbones.
+        texts: the texts to measure on.
         progress: False for no progress on standard error.
     """
     if not texts:
-        raise TertiumError("The CLS energy is measured on texts: give at least one.")
+        raise TertiumError("Measuring the CLS energy needs at least one text.")
     ordered = sorted(texts, key=len)
     found: list[Tensor] = []
     truncation = TokenizationStats()
@@ -148,7 +148,7 @@ def layer_energies(
 
 @contextlib.contextmanager
 def _contexts(backbone: Any) -> Iterator[list[Tensor]]:
-    """Each layer's attention times values, heads joined, as a forward pass computes them."""
+    """Collect each layer's attention times values, heads joined, during a forward pass."""
     contexts: list[Tensor] = []
     hooks = [
         layer.attention.output.register_forward_pre_hook(
@@ -165,12 +165,12 @@ def _contexts(backbone: Any) -> Iterator[list[Tensor]]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model lies in the plane.
+    """A model's position in the alignment-uniformity plane.
 
     Attributes:
         alignment: mean squared distance of pairs that mean the same.
         uniformity: log mean Gaussian potential of all sentences.
-        score: an STS figure to write beside the name, times 100.
+        score: an STS score for the label, times 100.
     """
 
     alignment: float
@@ -194,7 +194,7 @@ def alignment_uniformity_plane(places: Mapping[str, Place]) -> "Figure":
 
 
 def energy_curves(energies: Mapping[str, Sequence[float]]) -> "Figure":
-    """CLS energy of each layer, a line per model."""
+    """CLS energy of each layer, one line per model."""
     figure = blank_figure(6.2, 3.6)
     axes = figure.add_subplot()
     deepest = max(len(energy) for energy in energies.values())
@@ -213,16 +213,16 @@ def energy_curves(energies: Mapping[str, Sequence[float]]) -> "Figure":
 
 
 def energy_against_scores(points: Mapping[str, tuple[float, float]]) -> "Figure":
-    """STS figure against mean CLS energy, a point per model: JTCSE, Figure 10.
+    """STS score against mean CLS energy, one point per model: JTCSE, Figure 10.
 
     Args:
-        points: by model, its energy and its figure times 100.
+        points: energy and score times 100 of each model.
     """
     figure = blank_figure(6.2, 3.8)
     axes = figure.add_subplot()
     for at, (name, (energy, score)) in enumerate(points.items()):
         _point(axes, at, energy, score, shortened(name))
-    axes.set_xlabel("CLS energy, the mean of all layers")
+    axes.set_xlabel("CLS energy, averaged over layers")
     axes.set_ylabel("Spearman x 100")
     _room(axes, width=0.05, height=5.0)
     return figure
@@ -234,9 +234,9 @@ def _point(axes: "Axes", at: int, x: float, y: float, label: str) -> None:
 
 
 def _room(axes: "Axes", *, width: float, height: float) -> None:
-    """Points away from the edges, their names beside the picture, and a span worth looking at.
+    """Add margins and a legend, and a minimum span of both axes.
 
-    Without a least width and height, models that hardly differ would lie worlds apart.
+    Without it, models that hardly differ would appear far apart.
     """
     axes.margins(0.2)
     for limits, least, change in (

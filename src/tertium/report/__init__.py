@@ -1,4 +1,4 @@
-"""A page about models: their results, their figures, their mistakes, and how it was made."""
+"""An HTML report on models: results, figures, mistakes and provenance."""
 
 from tertium.report.build import BuiltReport, build_report
 

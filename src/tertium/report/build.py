@@ -1,4 +1,4 @@
-"""Models, data and runs to a folder with one page, its figures and its numbers."""
+"""Builds a report: from models, data and runs to a folder with a page, figures and numbers."""
 
 import gc
 import time
@@ -52,12 +52,12 @@ SENTENCE = "The old ferry leaves the harbour at seven, and nobody waits for it."
 
 @dataclass(frozen=True)
 class BuiltReport:
-    """A report that is there.
+    """A finished report.
 
     Attributes:
-        page: the file to open.
-        numbers: the document of ``report.json``.
-        broken: models that failed, wholly or in part.
+        page: the page.
+        numbers: the contents of ``report.json``.
+        broken: models that failed, entirely or in part.
     """
 
     page: Path
@@ -82,24 +82,24 @@ def build_report(
     command: str | None = None,
     progress: bool | None = None,
 ) -> BuiltReport:
-    """Write a page about models; it appears whole, or not at all.
+    """Write a report on models, atomically.
 
-    A model that cannot be loaded or measured is reported on the page beside the others.
+    A model that cannot be loaded or measured is reported on the page; the others are included.
 
     Args:
         models: names, folders or hub ids.
-        output: a folder that does not exist yet, is empty, or holds an earlier report.
+        output: a folder that does not exist yet, is empty, or contains an earlier report.
         pairs: files of graded pairs; with a column ``condition``, of graded triples.
-        scale: lowest and highest grade of these files (default: what their grades span).
-        texts: to look at attention on (default: the sentences of the first set).
+        scale: lowest and highest grade of these files (default: the range of their grades).
+        texts: texts to measure attention on (default: the sentences of the first set).
         benchmarks: names of benchmark sets to measure on.
-        folder: where they are.
+        folder: folder of the benchmark sets.
         runs: folders of training runs, sweeps and low-shot studies.
-        sentence: whose attention maps are drawn.
-        limit: maximum number of pairs of a set, sampled with the seed.
-        resamples: bootstrap samples.
+        sentence: the sentence for attention maps.
+        limit: maximum number of pairs per set, sampled with the seed.
+        resamples: number of bootstrap samples.
         seed: random seed for sampling.
-        command: what the page says made it (default: this process's command line).
+        command: the command shown on the page (default: this process's command line).
         progress: False for no progress on standard error.
     """
     start = time.perf_counter()
@@ -168,7 +168,7 @@ def _looked_at(
     step: Callable[[], Any],
     **options: Any,
 ) -> ModelReport | None:
-    """Load, measure, look, and let go of the weights before the next model comes."""
+    """Load and measure a model, and free its weights before the next one."""
     doing = "loading"
     try:
         model = load(name)
@@ -183,7 +183,7 @@ def _looked_at(
             step=step,
             **options,
         )
-    except Exception as error:  # reported on the page; the other models are still worth a report
+    except Exception as error:  # reported on the page with the other models
         kind = "" if isinstance(error, TertiumError) else f"{type(error).__name__}: "
         broken.append(Broken(label, doing, f"{kind}{error}"))
         return None
@@ -197,7 +197,7 @@ def _contents(
     figures: Figures,
     sentence: str,
 ) -> tuple[list[Section], list[LeftOut]]:
-    """All sections that there is something to say in, and why the others are not there."""
+    """All sections that apply, and why the others are left out."""
     main, sets, count = material.main, material.sets, len(material.texts)
     scores = _scores(figures, [one.name for one in sets if one.conditions is None])
     made: list[tuple[Section | None, list[LeftOut]]] = [
@@ -224,7 +224,7 @@ def _contents(
 
 
 def _scores(figures: Figures, plain: Sequence[str]) -> dict[str, float]:
-    """Each model's one figure: the average over sets without conditions, or the only one."""
+    """Each model's score: the average over sets without conditions, or the only one."""
     place = AVERAGE if AVERAGE in figures else next(iter(plain), None)
     found = {} if place is None else figures[place]
     return {name: entry.spearman for name, entry in found.items() if entry.spearman is not None}

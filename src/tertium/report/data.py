@@ -1,4 +1,4 @@
-"""What all models of a report are shown: graded sets, texts, and runs."""
+"""The data of a report: graded sets, texts and runs."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -33,29 +33,29 @@ __all__ = [
 ]
 
 CONDITIONAL = "C-STS"
-NO_PAIRS = "no graded pairs without conditions: give --pairs FILE, or --data FOLDER."
+NO_PAIRS = "no graded pairs without conditions: give --pairs FILE or --data FOLDER."
 _MAIN = "STS-B"
-_TEXTS = 200  # for attention
+_TEXTS = 200  # maximum texts to measure attention on
 
 
 @dataclass(frozen=True)
 class GradedSet:
-    """Pairs of texts, perhaps under conditions, with their grades by people.
+    """Pairs of texts with human grades, perhaps under conditions.
 
     Attributes:
-        name: what the page calls it.
-        first: one text of each pair.
-        second: the other.
+        name: its name on the page.
+        first: first text of each pair.
+        second: second text of each pair.
         gold: the grades.
-        scale: lowest and highest grade, stated or seen.
-        stated: whether the scale is that of the benchmark or was given by the user; else it is
-            what the grades happen to span.
-        conditions: one for each pair, if the set has them.
-        split: part of a benchmark set.
+        scale: lowest and highest grade, stated or observed.
+        stated: whether the scale is that of the benchmark or given by the user, rather than
+            observed.
+        conditions: one per pair, if the set has them.
+        split: split of a benchmark set.
         source: name of the file.
-        sha256: of the file.
+        sha256: hash of the file.
         licence: terms of a benchmark set.
-        whole: how many pairs there were before some were drawn.
+        whole: number of pairs before sampling.
     """
 
     name: str
@@ -83,17 +83,17 @@ class GradedSet:
 
     @property
     def may_be_shown(self) -> bool:
-        """C-STS's authors ask that its texts are not passed on."""
+        """False for C-STS, whose authors ask that its texts are not redistributed."""
         return self.name != CONDITIONAL
 
     @property
     def close(self) -> NDArray[np.bool_]:
-        """Pairs that mean the same: above four fifths of the scale, as > 4 of 0 to 5."""
+        """Pairs that mean the same: above four fifths of the scale, such as > 4 of 5."""
         low, high = self.scale
         return np.asarray(self.gold > low + 0.8 * (high - low))
 
     def to_json(self) -> dict[str, Any]:
-        """Where the data come from."""
+        """Its description and provenance, for JSON."""
         return {
             "name": self.name,
             "split": self.split,
@@ -112,18 +112,18 @@ def read_own(
     """Files of graded pairs; with a column ``condition``, of graded triples.
 
     Args:
-        files: read whole.
-        limit: maximum number of pairs of each.
-        seed: draws them.
-        scale: lowest and highest grade; a grade outside is an error (default: as seen).
+        files: the files.
+        limit: maximum number of pairs per file, sampled.
+        seed: random seed for sampling.
+        scale: lowest and highest grade; grades outside are errors (default: as observed).
     """
     found: list[GradedSet] = []
     for file in files:
         kind = detect_kind(file)
         if kind not in ("graded", "conditional"):
             raise TertiumError(
-                f"{file} holds {kind}; a report needs graded pairs: columns sentence1, sentence2 "
-                "and score, and perhaps condition."
+                f"{file} contains {kind}, but a report needs graded pairs: columns sentence1, "
+                "sentence2 and score, and optionally condition."
             )
         row_type = GradedTriple if kind == "conditional" else GradedPair
         rows: Sequence[Any] = read_rows(file, row_type, scale=scale)
@@ -148,7 +148,7 @@ def read_own(
 def read_benchmarks(
     names: Iterable[str], *, folder: Path, limit: int, seed: int
 ) -> tuple[list[GradedSet], list[LeftOut]]:
-    """Benchmark sets from a folder; those that are missing are reported."""
+    """Benchmark sets from a folder, and those that are missing."""
     found: list[GradedSet] = []
     missing: list[LeftOut] = []
     for name in names:
@@ -163,7 +163,7 @@ def read_benchmarks(
 
 
 def main_set(sets: Sequence[GradedSet]) -> GradedSet | None:
-    """The set that pictures are drawn of: the user's first, else STS-B, else the first."""
+    """The set for figures: the user's first, else STS-B, else the first."""
     plain = [one for one in sets if one.conditions is None]
     own = [one for one in plain if one.split is None]
     named = [one for one in plain if one.name == _MAIN]
@@ -209,15 +209,15 @@ def _drawn(whole: GradedSet, *, limit: int, seed: int) -> GradedSet:
 
 @dataclass(frozen=True)
 class Material:
-    """What all models are shown.
+    """The data of a report.
 
     Attributes:
-        sets: graded data.
-        main: the set that pictures are drawn of.
-        texts: to look at attention on.
+        sets: graded sets.
+        main: the set for figures.
+        texts: texts to measure attention on.
         texts_from: where they come from, in words.
-        runs: what the folders of runs hold.
-        left_out: data that are not there.
+        runs: training runs, sweeps and low-shot studies.
+        left_out: missing data.
     """
 
     sets: list[GradedSet]
@@ -240,7 +240,7 @@ def collect(
     seed: int,
     scale: tuple[float, float] | None = None,
 ) -> Material:
-    """Read everything before a model is loaded: what is wrong with a file is known at once."""
+    """Read everything before a model is loaded, so that bad files are reported at once."""
     sets = read_own(pairs, limit=limit, seed=seed, scale=scale)
     left_out: list[LeftOut] = []
     if folder is not None and benchmarks:
@@ -257,19 +257,19 @@ def _texts(file: Path | None, main: GradedSet | None) -> tuple[list[str], str]:
         filled = (text for text in iter_texts(file) if text.strip())
         chosen = list(itertools.islice(filled, _TEXTS))
         if len(chosen) < 2:
-            raise TertiumError(f"{file}: attention is measured on two texts or more.")
+            raise TertiumError(f"{file}: measuring attention needs at least two texts.")
         return chosen, f"the first {len(chosen)} of {file.name}"
     if main is not None:
         distinct = list(dict.fromkeys([*main.first, *main.second]))
         step = max(1, len(distinct) // _TEXTS)
         chosen = distinct[::step][:_TEXTS]
         if len(chosen) > 1:
-            return chosen, f"{len(chosen)} sentences of {main.name}, evenly chosen"
+            return chosen, f"{len(chosen)} sentences of {main.name}, evenly spaced"
     return sample_sentences(), "the sample sentences that come with tertium"
 
 
 def _conditional(models: Sequence[str]) -> bool:
-    """Whether any of the models takes conditions; one that is not there does not."""
+    """Whether any of the models takes conditions; missing models do not."""
     for name in models:
         try:
             manifest = read_manifest(resolve(name))

@@ -1,4 +1,4 @@
-"""Sections about scores and grades: scatter, calibration, conditions, largest disagreements."""
+"""Sections on scores and grades: scatter, calibration, conditions, largest disagreements."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ __all__ = [
     "scatter_section",
 ]
 
-_MARGIN = 0.1  # of the model's scale that grades seen in a file may leave free at either end
+_MARGIN = 0.1  # share of the model's scale that observed grades may leave free at either end
 
 
 def scatter_section(
@@ -33,7 +33,7 @@ def scatter_section(
     """Cosine against grade."""
     by_cosine = _on(reports, main, by="cosine")
     if main is None or not by_cosine:
-        reason = NO_PAIRS if main is None else "no model here gives vectors."
+        reason = NO_PAIRS if main is None else "no model here has embeddings."
         return None, [LeftOut("scatter", None, reason)]
     found = {scoring.name: scoring.values[main.name] for scoring in by_cosine}
     correlations = {name: spearman(main.gold, values) for name, values in found.items()}
@@ -59,7 +59,7 @@ def scatter_section(
 def calibration_section(
     reports: Sequence[ModelReport], sets: Sequence[GradedSet], main: GradedSet | None
 ) -> tuple[Section | None, list[LeftOut]]:
-    """Whether graded scores can be taken at their word."""
+    """How well scores match grades."""
     found: dict[str, Calibration] = {}
     left_out: list[LeftOut] = []
     assumed: set[str] = set()
@@ -106,20 +106,20 @@ def calibration_section(
     blocks: list[Block] = [drawn, table]
     if assumed:
         names = " and ".join(sorted(assumed))
-        text = f"{names}: no scale is stated (--scale), so it is taken to be the model's."
+        text = f"{names}: no scale was given (--scale), so the model's is assumed."
         blocks.append(Note(text))
     return Section.of("calibration", tuple(blocks), numbers), left_out
 
 
 def _other_scale(one: GradedSet, scale: tuple[float, float]) -> str | None:
-    """Why a set's grades are not on the model's scale; None if they are, or seem to be."""
+    """Why a set's grades are not on the model's scale; None if they seem to be."""
     (low, high), (least, most) = scale, one.scale
     margin = 0.0 if one.stated else _MARGIN * (high - low)
     if low <= least <= low + margin and high - margin <= most <= high:
         return None
-    remedy = "" if one.stated else f" If its scale is the model's, say --scale {low:g}-{high:g}."
+    remedy = "" if one.stated else f" If its scale is the model's, add --scale {low:g}-{high:g}."
     return (
-        f"{one.name} is graded from {least:g} to {most:g}, and the model grades from {low:g} to "
+        f"{one.name} is graded from {least:g} to {most:g}, but the model grades from {low:g} to "
         f"{high:g}.{remedy}"
     )
 
@@ -273,7 +273,7 @@ def _sensitivity(
     return Table(caption, header, rows, prose=frozenset({1})), numbers
 
 
-_SHOWN = 5  # mistakes of each kind
+_SHOWN = 5  # disagreements of each kind
 
 
 def gallery_section(
@@ -288,7 +288,7 @@ def gallery_section(
         shown = [scoring for scoring in report.scorings if main.name in scoring.values]
         if not shown:
             continue
-        scoring = shown[-1]  # the score, where a model has one
+        scoring = shown[-1]  # the score, if a model has one
         gap = _gap(main.gold, scoring.values[main.name])
         order = np.argsort(gap, kind="stable")
         for name, places in (

@@ -1,4 +1,4 @@
-"""Sections about what goes on inside: the space, CLS energy, attention, views of a text."""
+"""Sections on the inside of models: embedding space, CLS energy, attention, views of a text."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def plane_section(
     """Alignment against uniformity."""
     measured = {report.label: report.geometry for report in reports if report.geometry is not None}
     left_out = [
-        LeftOut("plane", report.label, "it gives no vectors.")
+        LeftOut("plane", report.label, "it has no embeddings.")
         for report in reports
         if report.geometry is None and main is not None
     ]
@@ -80,7 +80,7 @@ def plane_section(
 def energy_section(
     reports: Sequence[ModelReport], scores: Mapping[str, float], texts: int
 ) -> tuple[Section | None, list[LeftOut]]:
-    """How much of each layer's energy is in CLS."""
+    """Share of each layer's energy in CLS."""
     energies = {
         part.label: part.energy
         for report in reports
@@ -112,7 +112,7 @@ def energy_section(
     if len(points) > 1:
         blocks.append(_against(points))
     else:
-        reason = "CLS energy against STS needs two models with an STS figure and a transformer."
+        reason = "CLS energy against STS needs two transformer models with an STS score."
         left_out.append(LeftOut("energy", None, reason))
     numbers = {
         "layers": {name: list(values) for name, values in energies.items()},
@@ -157,7 +157,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def attention_section(reports: Sequence[ModelReport], sentence: str, texts: int) -> Section | None:
-    """Attention maps of one sentence, and where attention drains to on many."""
+    """Attention maps of one sentence, and attention sinks on many."""
     blocks: list[Block] = []
     numbers: dict[str, Any] = {"sentence": sentence, "texts": texts, "sinks": {}, "maps": {}}
     for number, part in _parts(reports):
@@ -199,7 +199,7 @@ def attention_section(reports: Sequence[ModelReport], sentence: str, texts: int)
 
 
 def views_section(reports: Sequence[ModelReport], texts: int) -> Section | None:
-    """Whether two dropout views of a text attend alike."""
+    """Similarity of the attention of two dropout views."""
     blocks: list[Block] = []
     numbers: dict[str, Any] = {"texts": texts, "information": {}}
     for number, part in _parts(reports):
@@ -248,7 +248,7 @@ def views_section(reports: Sequence[ModelReport], texts: int) -> Section | None:
 
 
 def dropped_section(reports: Sequence[ModelReport], sentence: str) -> Section | None:
-    """Which tokens attention-driven dropout would leave out."""
+    """Which tokens attention-driven dropout would drop."""
     blocks: list[Block] = []
     numbers: dict[str, Any] = {"sentence": sentence, "models": {}}
     for number, part in _parts(reports):

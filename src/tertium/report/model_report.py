@@ -1,4 +1,4 @@
-"""One model, measured on all sets and looked into; only figures of it stay in memory."""
+"""Measures one model on all sets and inspects it; only the results stay in memory."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -61,11 +61,11 @@ __all__ = [
 
 T = TypeVar("T")
 
-VIEWED_TEXTS = 64  # two views of all of them are one batch each
-_GEOMETRY_PAIRS = 2000  # all pairs of sentences are compared, so more of them grow fast
-_DROPPED = 4  # tokens
-_RESAMPLES = 1000  # of contrasts, for their intervals
-_TRIPLES = 2  # of the user, whose attention is shown
+VIEWED_TEXTS = 64  # one batch per view
+_GEOMETRY_PAIRS = 2000  # the cost is quadratic
+_DROPPED = 4  # tokens to drop
+_RESAMPLES = 1000  # for intervals of contrasts
+_TRIPLES = 2  # the user's triples whose attention is shown
 _TRIPLE: TextTriple = (
     "A boy in a red shirt throws a ball on the beach.",
     "A man in a blue coat throws a stick in the park.",
@@ -83,7 +83,7 @@ class NamedEncoder:
 
 @dataclass
 class EncoderLook:
-    """What can be seen of one transformer; what cannot is None, with a reason."""
+    """Attention and energy of one transformer; what is unavailable is None, with a reason."""
 
     label: str
     maps: AttentionMaps | None = None
@@ -128,12 +128,12 @@ def look_at(
     seed: int,
     progress: bool | None = None,
 ) -> EncoderLook:
-    """All looks at one transformer."""
+    """Inspect one transformer."""
     encoder, look = part.encoder, EncoderLook(part.label)
     few = texts[:VIEWED_TEXTS]
 
     def attempt(section: str, made: Callable[[], T]) -> T | None:
-        """What does not apply to a transformer says so in a sentence."""
+        """Record why something does not apply to this transformer."""
         try:
             return made()
         except TertiumError as error:
@@ -152,7 +152,7 @@ def look_at(
 def reallocations(
     model: Model, label: str, own: GradedSet | None
 ) -> tuple[list[Reallocation], list[LeftOut]]:
-    """How conditions move a model's attention, on triples of the user or one of ours."""
+    """How conditions move a model's attention, on the user's triples or our own."""
     part = attending_part(model)
     triples = [_TRIPLE] if own is None else own.triples[:_TRIPLES]
     try:
@@ -179,18 +179,18 @@ def _dropped(encoder: Encoder, sentence: str) -> dict[str, Augmented]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model is.
+    """Properties of a model.
 
     Attributes:
-        kind: as ``tertium.json`` names it.
-        pooling: how tokens become a vector.
-        dimension: width of an embedding; None for a model that gives none.
+        kind: its kind in ``tertium.json``.
+        pooling: its pooling.
+        dimension: width of an embedding; None for a model without embeddings.
         scale: lowest and highest score.
-        backbones: transformers that read each text.
-        parameters: of the whole model.
-        macs: multiply-accumulates for a text of 32 tokens; None where they cannot be counted.
-        sha256: of all that decides about its scores.
-        training_data: what its card lists.
+        backbones: number of transformers that read each text.
+        parameters: number of parameters of the whole model.
+        macs: multiply-accumulates for a text of 32 tokens; None if unknown.
+        sha256: hash of everything that determines its scores.
+        training_data: training data on its card.
     """
 
     kind: str
@@ -205,13 +205,13 @@ class Facts:
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
-    """What the page calls each model: the last part of its name, if that is enough.
+    """Short names of the models: the last part of each name, if unique.
 
     >>> labels_of(["default", "runs/a/model", "runs/b/model", "runs/c"])
     ['default', 'runs/a/model', 'runs/b/model', 'c']
     """
     if len(set(names)) < len(names):
-        raise TertiumError(f"Name every model once: {', '.join(names)}.")
+        raise TertiumError(f"Give each model only once: {', '.join(names)}.")
     last = [Path(name).name or name for name in names]
     return [
         short if last.count(short) == 1 else name for name, short in zip(names, last, strict=True)
@@ -219,7 +219,7 @@ def labels_of(names: Sequence[str]) -> list[str]:
 
 
 def facts_of(model: Model, parts: Sequence[NamedEncoder]) -> Facts:
-    """What the table of models says of it."""
+    """Properties of a model for the table of models."""
     pooling = model.pooling
     training_data = dict.fromkeys(
         f"{data.name} {data.split or ''} ({data.use})".replace("  ", " ")
@@ -259,12 +259,12 @@ def _macs(parts: Sequence[NamedEncoder]) -> int | None:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What a model says of the sets in one way.
+    """A model's cosines or scores on all sets.
 
     Attributes:
-        name: of the model, with the way if it has two.
+        name: name of the model, with the kind of value if it has two.
         by: ``cosine`` or ``score``.
-        values: by set, one per pair.
+        values: one value per pair, by set.
         scale: lowest and highest value.
     """
 
@@ -276,19 +276,19 @@ class Scoring:
 
 @dataclass
 class ModelReport:
-    """All that the page says about one model.
+    """The results of one model.
 
     Attributes:
-        name: as it was given.
-        label: what the page calls it.
-        facts: what it is.
-        scorings: what it says of the sets.
-        geometry: of its space, on the main set.
-        contrast: which small changes of meaning it hears.
-        seen: by set, which pairs are among the data that its card lists.
-        parts: looks at its transformers.
-        reallocations: looks at how conditions move its attention.
-        left_out: what does not apply to it, or cannot be had.
+        name: its name as given.
+        label: its name on the page.
+        facts: its properties.
+        scorings: its cosines and scores on the sets.
+        geometry: measures of its embedding space, on the main set.
+        contrast: its sensitivity to small changes of meaning.
+        seen: by set, which pairs are in its training data.
+        parts: inspections of its transformers.
+        reallocations: how conditions move its attention.
+        left_out: what does not apply to it.
         broken: what failed.
         seconds: wall time.
     """
@@ -321,20 +321,20 @@ def report_on(
     progress: bool | None = None,
     step: Callable[[], Any] = lambda: None,
 ) -> ModelReport:
-    """Measure a model and look into it.
+    """Measure and inspect a model.
 
     Args:
-        model: any that :func:`tertium.load` gives.
-        name: as it was given.
-        label: what the page calls it.
-        sets: graded data.
-        main: the one that pictures are drawn of.
-        texts: to look at attention on.
-        sentence: whose attention maps are drawn.
+        model: any model from :func:`tertium.load`.
+        name: its name as given.
+        label: its name on the page.
+        sets: graded sets.
+        main: the set for figures.
+        texts: texts to measure attention on.
+        sentence: the sentence for attention maps.
         folder: benchmark folder, for the pairs that the model has seen.
-        seed: of dropout and of sampled positions.
+        seed: random seed of dropout and of sampled positions.
         progress: False for no progress on standard error.
-        step: called when the model is measured, and when it is looked into.
+        step: called when the model is measured, and when it is inspected.
     """
     start = time.perf_counter()
     parts = parts_of(model, label)
@@ -346,20 +346,20 @@ def report_on(
     if main is not None and isinstance(model.vector_model, Embedder):
         found.geometry = _geometry(cache, main)
     if model.takes_conditions:
-        reason = "it takes conditions, and contrasts are pairs without one."
+        reason = "it takes conditions, but contrasts are pairs without conditions."
         found.left_out.append(LeftOut("contrast", label, reason))
     else:
         found.contrast = contrast_values(cache, resamples=_RESAMPLES, seed=seed)
     if not parts:
-        reason = "it is static and has no transformer: there is no attention to look into."
+        reason = "it is static: without a transformer there is no attention."
         found.left_out.append(LeftOut("attention", label, reason))
     for part in parts:
-        with _recording(found, label, "looking into its attention"):
+        with _recording(found, label, "inspecting its attention"):
             look = look_at(part, texts=texts, sentence=sentence, seed=seed, progress=progress)
             found.parts.append(look)
             found.left_out += look.left_out
     if model.takes_conditions:
-        with _recording(found, label, "looking at its reallocation"):
+        with _recording(found, label, "inspecting its reallocation"):
             shown = next((s for s in sets if s.conditions is not None and s.may_be_shown), None)
             made, left_out = reallocations(model, label, shown)
             found.reallocations += made
@@ -372,7 +372,7 @@ def report_on(
 def _scorings(
     model: Model, cache: EmbeddingCache, label: str, sets: Sequence[GradedSet]
 ) -> list[Scoring]:
-    """Cosines of an embedder, and scores of what grades pairs or triples."""
+    """Cosines of an embedder, and scores of a model that grades pairs or triples."""
     if model.takes_conditions:
         graded = {one.name: cache.scores(one.triples) for one in sets if one.conditions is not None}
         return [Scoring(label, "score", graded, model.scale)]
@@ -389,7 +389,7 @@ def _scorings(
 def _leaks(
     found: ModelReport, model: Model, sets: Sequence[GradedSet], folder: Path | None
 ) -> None:
-    """Which pairs the model's card says it has seen; without benchmark data, none is known."""
+    """Mark pairs that are in the training data on the model's card, if the benchmarks are here."""
     if folder is None or not model.training_data:
         return
     excluded, keys = find_excluded((), model.training_data, folder=folder)
@@ -400,7 +400,7 @@ def _leaks(
 
 
 def _geometry(cache: EmbeddingCache, main: GradedSet) -> dict[str, float]:
-    """As the suite ``geometry`` measures STS-B, on the main set."""
+    """The measures of the suite ``geometry``, on the main set."""
     rows = slice(0, _GEOMETRY_PAIRS)
     first, second = (cache.embed(side[rows]) for side in (main.first, main.second))
     return space_geometry(first, second, main.close[rows])
@@ -408,8 +408,8 @@ def _geometry(cache: EmbeddingCache, main: GradedSet) -> dict[str, float]:
 
 @contextmanager
 def _recording(found: ModelReport, label: str, doing: str) -> Iterator[None]:
-    """What fails in a look is reported on the page, and the rest of the model is still there."""
+    """Record a failure for the page, and go on with the rest of the model."""
     try:
         yield
-    except Exception as error:  # a page of hours is not lost to one picture
+    except Exception as error:  # one figure must not lose a report of hours
         found.broken.append(Broken(label, doing, f"{type(error).__name__}: {error}"))

@@ -1,4 +1,4 @@
-"""The first sections and the last: what was looked at, and how the page was made."""
+"""The first and last sections: the models, failures, omissions and provenance."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ __all__ = ["broken_section", "left_out_section", "made_section", "models_section
 
 
 def models_section(reports: Sequence[ModelReport], scores: Mapping[str, float]) -> Section:
-    """What the models are and what they cost."""
+    """Properties and cost of the models."""
     rows = []
     for report in reports:
         facts = report.facts
@@ -36,7 +36,7 @@ def models_section(reports: Sequence[ModelReport], scores: Mapping[str, float]) 
     header = ["model", "kind", "pooling", "width", "scale", "transformers", "parameters"]
     table = Table(
         "The models. GMACs: billions of multiply-accumulates for a text of 32 tokens; the last "
-        "column is what one of them buys in points of Spearman.",
+        "column is points of Spearman per GMAC.",
         [*header, "GMACs", "points per GMAC"],
         rows,
         prose=frozenset({1, 2}),
@@ -48,7 +48,7 @@ def models_section(reports: Sequence[ModelReport], scores: Mapping[str, float]) 
     ]
     blocks: list[Block] = [table]
     if trained:
-        caption = "Data that the models' cards list."
+        caption = "Training data on the models' cards."
         blocks.append(Table(caption, ["model", "data"], trained, prose=frozenset({1})))
     numbers = {
         report.label: {
@@ -62,7 +62,7 @@ def models_section(reports: Sequence[ModelReport], scores: Mapping[str, float]) 
 
 
 def broken_section(broken: Sequence[Broken]) -> Section | None:
-    """What failed, in the words of the error."""
+    """Failures, with their error messages."""
     if not broken:
         return None
     rows = [[entry.model, entry.while_doing, entry.error] for entry in broken]
@@ -71,7 +71,7 @@ def broken_section(broken: Sequence[Broken]) -> Section | None:
 
 
 def left_out_section(left_out: Sequence[LeftOut]) -> Section | None:
-    """What is not on the page, with a reason each."""
+    """What is not on the page, and why."""
     if not left_out:
         return None
     sections = prose()["sections"]
@@ -95,7 +95,7 @@ def made_section(
     *,
     texts: str,
 ) -> Section:
-    """The command, versions, hashes and times that belong to every figure above."""
+    """Provenance of every figure: command, versions, hashes and times."""
     versions = ", ".join(f"{name} {number}" for name, number in provenance.versions.items())
     rows = [
         ["command", provenance.command],

@@ -1,4 +1,4 @@
-"""A page made of sections, and the folder that holds it with its figures and numbers."""
+"""A page of sections, and the folder with its figures and numbers."""
 
 import io
 import json
@@ -42,14 +42,14 @@ __all__ = [
 PAGE = "index.html"
 NUMBERS = "report.json"
 _HERE = Path(__file__).parent
-_MANY = 200  # marks; beyond that a picture of them is smaller than their outlines
+_MANY = 200  # markers from which a bitmap is smaller than their outlines
 _DPI = 150
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @cache
 def prose() -> dict[str, Any]:
-    """Headings, leads, titles and captions of all pages."""
+    """Headings, introductions, titles and captions."""
     text = (_HERE / "prose.yaml").read_text(encoding="utf-8")
     found: dict[str, Any] = yaml.safe_load(text)
     return found
@@ -57,16 +57,16 @@ def prose() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A picture.
+    """A figure.
 
     Attributes:
-        name: of its files.
-        figure: what matplotlib drew.
-        title: in a few words.
-        caption: what to read from it.
-        alt: what it shows, for those who do not see it.
-        function: that drew it.
-        paper: the figure it is the counterpart of, if there is one.
+        name: name of its files.
+        figure: the matplotlib figure.
+        title: short title.
+        caption: how to read it.
+        alt: description for screen readers.
+        function: name of the function that drew it.
+        paper: the figure in a paper that it corresponds to, if any.
     """
 
     name: str
@@ -82,14 +82,14 @@ class Drawn:
     def of(
         cls, key: str, figure: "Figure", *, alt: str, number: int | None = None, **values: object
     ) -> Self:
-        """A picture with the words that ``prose.yaml`` has for it.
+        """A figure with its text from ``prose.yaml``.
 
         Args:
-            key: the picture's name there.
-            figure: what matplotlib drew.
-            alt: what it shows.
-            number: told in the name of its files, where there are several.
-            values: for the gaps in its title and caption.
+            key: its name there.
+            figure: the matplotlib figure.
+            alt: description for screen readers.
+            number: suffix of its name, if there are several.
+            values: values for its title and caption.
         """
         words = prose()["figures"][key]
         name = key if number is None else f"{key}-{number}"
@@ -99,14 +99,14 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text; the first cell of a row names it.
+    """A table; the first cell of a row is its heading.
 
     Attributes:
-        caption: what the table holds.
+        caption: the caption.
         header: names of the columns.
-        rows: cells.
-        prose: numbers of the columns that hold text and not figures.
-        folded: shown when asked for.
+        rows: rows of cells.
+        prose: indices of columns with text rather than numbers.
+        folded: collapsed at first.
     """
 
     caption: str
@@ -133,11 +133,11 @@ class Section:
     """A part of the page.
 
     Attributes:
-        key: its place in links and in the JSON document.
+        key: its name in links and in the JSON document.
         title: its heading.
-        lead: what it is about.
-        blocks: in order.
-        numbers: what the pictures show, as plain values.
+        lead: its introduction.
+        blocks: its contents.
+        numbers: the values behind its figures.
     """
 
     key: str
@@ -154,7 +154,7 @@ class Section:
         numbers: dict[str, Any] | None = None,
         **values: object,
     ) -> Self:
-        """A part with the heading and lead that ``prose.yaml`` has for it."""
+        """A section with its text from ``prose.yaml``."""
         words = prose()["sections"][key]
         return cls(key, words["title"], words["lead"].format(**values), blocks, numbers or {})
 
@@ -170,7 +170,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Broken:
-    """A model that could not be loaded, or failed while it was measured or looked at."""
+    """A model that could not be loaded, measured or inspected."""
 
     model: str
     while_doing: str
@@ -178,7 +178,7 @@ class Broken:
 
 
 def rounded(values: Sequence[float]) -> list[float]:
-    """As the page's numbers are written."""
+    """Round to five digits, for the JSON document."""
     return [round(value, 5) for value in values]
 
 
@@ -187,7 +187,7 @@ def save_figure(drawn: Drawn, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     _flatten(drawn.figure)
     drawn.figure.savefig(folder / f"{drawn.name}.png", dpi=_DPI, metadata={"Software": None})
-    drawn.figure.set_layout_engine("none")  # all is in its place now
+    drawn.figure.set_layout_engine("none")  # keep the layout of the PNG
     buffer = io.StringIO()
     drawn.figure.savefig(buffer, format="svg", dpi=_DPI * 4 / 3, metadata=_NO_METADATA)
     text = buffer.getvalue()
@@ -196,7 +196,7 @@ def save_figure(drawn: Drawn, folder: Path) -> str:
 
 
 def inline_svg(text: str, *, name: str, alt: str) -> str:
-    """An SVG document as an element of a page: no prolog, names of its own, a description."""
+    """An SVG document as an element of a page: no prolog, unique ids, a description."""
     body = text[text.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
@@ -217,11 +217,11 @@ def render(
     """The whole page.
 
     Args:
-        sections: in order.
-        pictures: SVG elements by the name of the figure.
-        title: of the page.
+        sections: the sections.
+        pictures: SVG elements by name of the figure.
+        title: title of the page.
         subtitle: one line below it.
-        warning: what must be seen first.
+        warning: shown at the top.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -243,7 +243,7 @@ def render(
 
 
 def _flatten(figure: "Figure") -> None:
-    """Clouds of many marks become pictures inside the SVG; type and axes stay sharp."""
+    """Rasterise clouds of many markers inside the SVG; text and axes stay vectors."""
     for axes in figure.axes:
         for collection in axes.collections:
             values = collection.get_array()
@@ -262,7 +262,7 @@ def write_report(
     labels: Sequence[str],
     broken: Sequence[Broken],
 ) -> None:
-    """Draw the figures and write everything; the page itself takes its place last."""
+    """Draw the figures and write everything; the page itself comes last."""
     shown = ", ".join(labels)
     failed = ", ".join(dict.fromkeys(entry.model for entry in broken))
     with atomic_folder(output, last=PAGE) as temporary:
@@ -270,7 +270,7 @@ def write_report(
         page = render(
             sections,
             pictures,
-            title=f"How alike? {shown}" if len(labels) <= 3 else f"How alike? {len(labels)} models",
+            title=f"Report: {shown}" if len(labels) <= 3 else f"Report: {len(labels)} models",
             subtitle=f"A report on {shown}, {numbers['provenance']['date'][:10]}.",
             warning=f"Some parts failed: see “What failed” for {failed}." if broken else None,
         )
@@ -280,7 +280,7 @@ def write_report(
 
 
 def earlier_figures(output: Path) -> set[str]:
-    """Files of an earlier report in the same place; anything else there is not ours to touch."""
+    """Figures of an earlier report in the same folder; raises if it contains anything else."""
     record = output / NUMBERS
     if not record.is_file():
         check_new_folder(output)
@@ -289,13 +289,13 @@ def earlier_figures(output: Path) -> set[str]:
         files = json.loads(record.read_text(encoding="utf-8"))["files"]
     except (ValueError, LookupError, TypeError) as error:
         raise TertiumError(
-            f"{record} is not of a report. Name another folder, or remove it."
+            f"{record} does not belong to a report. Choose another folder, or remove it."
         ) from error
     return {str(file) for file in files if str(file).startswith("figures/")}
 
 
 def clear_figures(output: Path, stale: set[str]) -> None:
-    """Figures that the new report does not have."""
+    """Remove figures that the new report does not have."""
     for file in stale:
         path = output / file
         if path.parent == output / "figures":

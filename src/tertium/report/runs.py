@@ -1,4 +1,4 @@
-"""Folders of training runs, sweeps and low-shot reports, and the section about them."""
+"""Reads folders of training runs, sweeps and low-shot studies, and the section on them."""
 
 import json
 import re
@@ -22,13 +22,13 @@ Log = list[dict[str, float]]
 
 @dataclass
 class Runs:
-    """What one folder holds.
+    """The runs in one folder.
 
     Attributes:
-        name: of the folder.
-        averages: of a low-shot study, by recipe and number of sentences, a figure per seed.
-        variants: of a sweep, by variant, a figure per seed.
-        logs: of training, by run and stage.
+        name: name of the folder.
+        averages: results of a low-shot study by recipe and number of sentences, one per seed.
+        variants: results of a sweep by variant, one per seed.
+        logs: training logs by run and stage.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Runs:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Runs]:
-    """Read what ``tertium train``, ``sweep`` and ``lowshot`` left in their folders."""
+    """Read the output of ``tertium train``, ``sweep`` and ``lowshot``."""
     found = []
     for folder in folders:
         runs = Runs(folder.name or str(folder))
@@ -59,15 +59,15 @@ def read_runs(folders: Sequence[Path]) -> list[Runs]:
                 runs.logs[_run_name(folder, log)] = _json(log)
         if not (runs.averages or runs.variants or runs.logs):
             raise TertiumError(
-                f"{folder} holds no finished run: neither table.json nor run/*/finished.json. Name "
-                "a folder of tertium train, sweep or lowshot."
+                f"{folder} contains no finished run: neither table.json nor run/*/finished.json. "
+                "Give a folder of tertium train, sweep or lowshot."
             )
         found.append(runs)
     return found
 
 
 def _run_name(folder: Path, log: Path) -> str:
-    """The run, and its stage where it has several."""
+    """The run, and its stage if it has several."""
     run = log.parents[2]
     several = len(list((run / "run").glob("*/finished.json"))) > 1
     stage = f", {log.parent.name}" if several or run == folder else ""
@@ -87,7 +87,7 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise TertiumError(f"{path} is not JSON: {error}. Run it again.") from error
+        raise TertiumError(f"{path} is not JSON: {error}. Repeat the run.") from error
 
 
 _CURVES = 7  # more lines than colours cannot be distinguished
@@ -96,7 +96,7 @@ _CURVES = 7  # more lines than colours cannot be distinguished
 def runs_section(found: Sequence[Runs]) -> tuple[Section | None, list[LeftOut]]:
     """Low-shot curves, variants and training curves."""
     if not found:
-        reason = "no runs were given (--runs DIR): no low-shot, sweep and training curves."
+        reason = "no runs were given (--runs DIR), so there are no low-shot or training curves."
         return None, [LeftOut("runs", None, reason)]
     blocks: list[Block] = []
     left_out: list[LeftOut] = []

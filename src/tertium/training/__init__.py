@@ -1,4 +1,4 @@
-"""Training: one adapter around the Hugging Face Trainer, for every method."""
+"""Training: one adapter around the Hugging Face Trainer for all methods."""
 
 from tertium.training.examples import Examples
 from tertium.training.module import TrainingModule

@@ -1,4 +1,4 @@
-"""Training examples: texts or triples, how they are batched, and how a batch becomes tensors."""
+"""Training examples: texts or triples, batching, and collation to tensors."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,17 +29,17 @@ Label = float | NDArray[np.float32]
 Example = tuple[tuple[str, ...], Label | None]
 Group = list[tuple[TextTriple, float]]
 
-_POOL = 50  # batches whose examples are sorted together when batches are bucketed by length
+_POOL = 50  # batches whose examples are sorted together when bucketing by length
 
 
 @dataclass(frozen=True)
 class Examples(Dataset[Example]):
-    """Rows of one to three texts, with a label each or without.
+    """Rows of one to three texts, with or without labels.
 
     Attributes:
         texts: the sides of each example.
-        labels: graded labels, a teacher's vectors row by row, or None.
-        weights: of each example in the loss; None where all count alike.
+        labels: graded labels, a teacher's vectors, or None.
+        weights: weight of each example in the loss; None if all count the same.
     """
 
     texts: Sequence[tuple[str, ...]]
@@ -56,7 +56,7 @@ class Examples(Dataset[Example]):
         return self.texts[index], label
 
     def set_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch; plain examples are the same in all."""
+        """Called at the start of an epoch; does nothing here."""
 
     @property
     def sides(self) -> int:
@@ -65,14 +65,14 @@ class Examples(Dataset[Example]):
 
 
 class Collator:
-    """A batch as one merged tensor: all first sides, then all second sides, padded together."""
+    """Collates a batch to one tensor: all first sides, then all second sides, padded together."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> None:
         self._tokenizer = tokenizer
         self._max_length = max_length
 
     def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        """Token ids and masks of every side, and the labels where there are any."""
+        """Token ids and masks of every side, and labels if there are any."""
         texts = [text for side in zip(*(e[0] for e in examples), strict=True) for text in side]
         features = dict(
             self._tokenizer(
@@ -89,7 +89,7 @@ class Collator:
         return features
 
     def lengths(self, examples: Examples) -> NDArray[np.int64]:
-        """Tokens of each example's longest side, as the model will read it."""
+        """Tokens of each example's longest side, after truncation."""
         return token_lengths(examples, self._tokenizer, max_length=self._max_length)
 
 
@@ -98,10 +98,10 @@ class TripleExamples(Examples):
     """Triples with labels, in groups that stay in one batch.
 
     Attributes:
-        texts: two sentences and a condition each.
-        labels: from 0 to 1.
-        groups: rows of each example; one row each, or all conditions of the same sentences.
-        rewording: changes the form of some conditions, others in each epoch.
+        texts: triples of two sentences and a condition.
+        labels: labels from 0 to 1.
+        groups: rows of each example: a single row, or all conditions on the same sentences.
+        rewording: rewords some conditions, different ones in each epoch.
     """
 
     groups: tuple[tuple[int, ...], ...] = ()
@@ -115,7 +115,7 @@ class TripleExamples(Examples):
         return [(self._triple(at), labels[at]) for at in self.groups[index]]
 
     def set_epoch(self, epoch: int) -> None:
-        """Other conditions are reworded from now on."""
+        """Choose which conditions to reword."""
         if self.rewording is not None:
             self.rewording.epoch = epoch
 
@@ -128,12 +128,12 @@ class TripleExamples(Examples):
 
 @dataclass
 class Rewording:
-    """Which conditions of an epoch take their other form: decided by seed, epoch and row only.
+    """Which conditions to reword; depends only on seed, epoch and row.
 
     Attributes:
-        share: of the rows.
-        seed: of the run.
-        epoch: the current one.
+        share: share of the rows.
+        seed: random seed.
+        epoch: the current epoch.
     """
 
     share: float
@@ -146,7 +146,7 @@ class Rewording:
 
 
 def reword(condition: str) -> str:
-    """A condition in the other of its two usual forms, a phrase or a sentence.
+    """Turn a condition from a phrase into a sentence, or vice versa.
 
     >>> reword("The type of food."), reword("type of food")
     ('type of food', 'The type of food.')
@@ -158,7 +158,7 @@ def reword(condition: str) -> str:
 
 
 class TripleCollator:
-    """A batch of groups as tensors: sequences of all triples, their labels and group numbers."""
+    """Collates groups to tensors: sequences of all triples, labels and group numbers."""
 
     def __init__(self, model: ConditionalModel) -> None:
         self._model = model
@@ -181,18 +181,18 @@ class TripleCollator:
 
 
 class EpochBatches(BatchSampler):
-    """Batches of indices, shuffled each epoch, by seed and epoch only.
+    """Batches of indices, shuffled each epoch; depends only on seed and epoch.
 
-    With ``lengths`` the batches are bucketed: examples of like token length share a batch, so that
-    little padding is computed. That changes which examples meet in a batch, and so the negatives
-    of a contrastive objective.
+    With ``lengths`` the batches are bucketed: examples of similar length share a batch, which
+    reduces padding. That changes which examples share a batch, and so the negatives of a
+    contrastive objective.
 
     Args:
-        count: how many examples there are.
+        count: number of examples.
         batch_size: examples per batch; the last batch may be smaller.
-        seed: of the shuffling.
+        seed: random seed.
         lengths: tokens of each example, to bucket by.
-        drop_last: leave out a last batch that is not full.
+        drop_last: drop an incomplete last batch.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class EpochBatches(BatchSampler):
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the shuffle; the trainer calls this at the start of an epoch."""
+        """Set the epoch, which determines the order."""
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -236,7 +236,7 @@ class EpochBatches(BatchSampler):
 def token_lengths(
     examples: Examples, tokenizer: PreTrainedTokenizerBase, *, max_length: int
 ) -> NDArray[np.int64]:
-    """Tokens of each example's longest side, as the model will read it."""
+    """Tokens of each example's longest side, after truncation."""
     longest = np.zeros(len(examples), dtype=np.int64)
     for side in zip(*examples.texts, strict=True):
         ids = tokenizer(list(side), verbose=False, return_attention_mask=False)["input_ids"]

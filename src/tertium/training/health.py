@@ -1,4 +1,4 @@
-"""Is the model still a model? Collapse is noticed at every evaluation."""
+"""Detects collapse of the embeddings at every evaluation."""
 
 import math
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ _MOST_ANISOTROPY = 0.995
 
 
 class CollapseError(TertiumError):
-    """Training made all sentences alike, or the score undefined."""
+    """Training made all embeddings equal, or the score undefined."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What an evaluation during training found.
+    """The result of an evaluation during training.
 
     Attributes:
-        score: the figure that chooses the checkpoint, higher is better.
-        uniformity: of a sample of embeddings, lower is more spread out.
-        effective_rank: how many directions they use.
+        score: the score that selects the checkpoint; higher is better.
+        uniformity: uniformity of a sample of embeddings; lower is more spread out.
+        effective_rank: number of directions they use.
         anisotropy: mean cosine of two different sentences.
 
-    The last three are None for a model that has no embeddings of sentences.
+    The last three are None for a model without sentence embeddings.
     """
 
     score: float
@@ -39,7 +39,7 @@ class Measurement:
 
 
 def measure(score: float, embeddings: Float[Tensor, "n d"]) -> Measurement:
-    """The score with the shape of the space beside it."""
+    """The score together with measures of the embedding space."""
     rows = embeddings.double()
     return Measurement(
         score=score,
@@ -62,6 +62,6 @@ def check_health(found: Measurement, *, step: int) -> None:
     else:
         return
     raise CollapseError(
-        f"The model has collapsed at step {step}: {problem}. Lower the learning rate, shorten the "
-        "training, or check that labels and texts vary; earlier checkpoints are kept."
+        f"The model has collapsed at step {step}: {problem}. Lower the learning rate, train for "
+        "fewer steps, or check that labels and texts vary; earlier checkpoints are kept."
     )

@@ -1,4 +1,4 @@
-"""Encoder and objectives as one module, so that a checkpoint holds everything that learns."""
+"""Encoder and objectives as one module, so that a checkpoint contains everything trainable."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,17 +39,16 @@ class TrainingModule(nn.Module):
     """One merged forward pass for all sides of a batch, then every objective's terms.
 
     Args:
-        encoder: what is trained.
-        objectives: by name, with their weights.
-        sides: texts per example; a single text gets its second side from the views.
+        encoder: the encoder to train.
+        objectives: objectives by name, with their weights.
+        sides: texts per example; for a single text the views make the second side.
         views: make the second side, one after another.
-        projection: put on every embedding in training, left out in use.
+        projection: applied to every embedding in training only.
         attend: attention weights of a batch, for views that score tokens (default: those of the
-            encoder as it is now).
+            encoder in training).
         momentum: fills a queue of further negatives.
-        tokens_per_pass: on a processor, encode a batch in groups of similar length of at most this
-            many tokens: short texts are not padded to the longest of the batch. Of no use where
-            batches are bucketed by length.
+        tokens_per_pass: on a CPU, encode a batch in groups of similar length of at most this many
+            tokens, to reduce padding. Useless if batches are bucketed by length.
     """
 
     def __init__(
@@ -88,17 +87,17 @@ class TrainingModule(nn.Module):
 
     @property
     def collator(self) -> Any:
-        """How its batches become tensors, and how long its examples are."""
+        """The collator for its examples."""
         return Collator(self.encoder.tokenizer, max_length=self.encoder.max_length)
 
     @property
     def trained_head(self) -> PairHead | ConditionalHead | None:
-        """The head that is part of the finished model, if an objective trains one."""
+        """The head that becomes part of the model, if an objective trains one."""
         heads = (getattr(objective, "head", None) for objective in self.objectives.values())
         return next((head for head in heads if isinstance(head, PairHead)), None)
 
     def forward(self, labels: Tensor | None = None, **features: Tensor) -> dict[str, Tensor]:
-        """The loss, and each weighted term under its name."""
+        """The loss, and each weighted term by name."""
         tokens = Tokens(features["input_ids"], features["attention_mask"])
         views = self._encode(tokens, labels)
         exchanged = gather_views(views) if self._exchanges() else views
@@ -140,10 +139,10 @@ class TrainingModule(nn.Module):
         return ViewPair(first, second, masked=masked, sources=changed.sources, queue=queue)
 
     def _encode_towers(self, batch: Tokens) -> ViewPair:
-        """Both views through both towers; the embedding is the sum."""
+        """Encode both views with both towers; the embedding is their sum."""
         twin = self.encoder.backbone
         if not isinstance(twin, TwinModel):
-            raise TertiumError("These objectives compare two towers, and the encoder has one.")
+            raise TertiumError("These objectives compare two towers, but the encoder has only one.")
         towers = encode_towers(twin, batch, budget=self._budget, crossing=self._crossing)
         sums, masks = towers.cls.sum(dim=0), batch.mask[:, :1].chunk(2)
         first, second = (
@@ -165,13 +164,13 @@ class TrainingModule(nn.Module):
         return Tokens(torch.cat(ids), torch.cat(masks))
 
     def _changed(self, tokens: Tokens) -> Tokens:
-        """The second side of single texts."""
+        """The second side of single texts, made by the views."""
         for view in self.views:
             tokens = view(tokens, attend=self.attend)
         return tokens
 
     def _masked(self, tokens: Tokens) -> Masked | None:
-        """A pass with hidden tokens, where an objective asks for it."""
+        """A pass with hidden tokens, if an objective needs it."""
         if self._hidden is None:
             return None
         changed, labels = mask_tokens(tokens, self.vocabulary, probability=self._hidden)
@@ -195,9 +194,9 @@ class DistillationModule(TrainingModule):
 
     Args:
         encoder: the student.
-        objectives: by name, with their weights.
-        to_teacher: from the student's width to the teacher's, in training only (default: both have
-            the same).
+        objectives: objectives by name, with their weights.
+        to_teacher: maps the student's width to the teacher's, in training only (default: both are
+            equal).
         tokens_per_pass: see :class:`TrainingModule`.
     """
 
@@ -225,7 +224,7 @@ class ConditionalModule(TrainingModule):
 
     Args:
         model: encoder and head.
-        objectives: by name, with their weights; each learns from conditional data.
+        objectives: objectives by name, with their weights; each learns from conditional data.
     """
 
     def __init__(
@@ -234,7 +233,7 @@ class ConditionalModule(TrainingModule):
         super().__init__(model.encoder, objectives, sides=3)
         self.passes = max(part.objective.passes for part in objectives.values())
         self.head = model.head
-        self._conditional = (model,)  # its parts are registered already: none is saved twice
+        self._conditional = (model,)  # in a tuple, since its parts are already registered
 
     @property
     def conditional(self) -> ConditionalModel:
@@ -243,7 +242,7 @@ class ConditionalModule(TrainingModule):
 
     @property
     def collator(self) -> Any:
-        """Triples as sequences."""
+        """The collator for triples."""
         return TripleCollator(self.conditional)
 
     @property
@@ -252,7 +251,7 @@ class ConditionalModule(TrainingModule):
         return self.conditional.head
 
     def train(self, mode: bool = True) -> "ConditionalModule":  # noqa: FBT001, FBT002 (torch's)
-        """Training or evaluation mode, also of the model that forwards."""
+        """Set training or evaluation mode, also of the conditional model."""
         super().train(mode)
         self.conditional.train(mode)
         return self
@@ -263,7 +262,7 @@ class ConditionalModule(TrainingModule):
         groups: Tensor | None = None,
         **features: Tensor,
     ) -> dict[str, Tensor]:
-        """The loss, and each weighted term under its name."""
+        """The loss, and each weighted term by name."""
         graded = self._graded(features, cast(Tensor, labels), cast(Tensor, groups))
         exchanged = gather_graded(graded) if self._exchanges() else graded
         terms: dict[str, Tensor] = {}
@@ -276,7 +275,7 @@ class ConditionalModule(TrainingModule):
         return {"loss": total, **terms}
 
     def _graded(self, features: dict[str, Tensor], labels: Tensor, groups: Tensor) -> Graded:
-        """The batch as often as an objective needs it; each pass is a group of its own."""
+        """Encode the batch as often as an objective needs; groups are distinct in each pass."""
         seen = [self.conditional(features) for _ in range(self.passes)]
         if self.passes == 1:
             return Graded(seen[0], labels, groups)
@@ -294,10 +293,10 @@ class ConditionalModule(TrainingModule):
 
 
 def _rows(tokens: Tokens, stride: int) -> Tokens:
-    """Every ``stride``-th example; a batch that cannot be cut evenly is refused."""
+    """Every ``stride``-th example; raises if the batch is not a multiple of it."""
     if len(tokens.ids) % stride:
         raise TertiumError(
-            f"A batch of {len(tokens.ids)} examples cannot be cut into groups of {stride}: choose "
-            f"a batch size that is a multiple of {stride}."
+            f"A batch of {len(tokens.ids)} examples cannot be split into groups of {stride}: use a "
+            f"batch size that is a multiple of {stride}."
         )
     return Tokens(tokens.ids[::stride], tokens.mask[::stride])

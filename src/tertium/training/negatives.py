@@ -1,4 +1,4 @@
-"""Further negatives: those of other processes, and of earlier batches (momentum contrast)."""
+"""Further negatives: from other processes, and from earlier batches (momentum contrast)."""
 
 from dataclasses import replace
 
@@ -15,12 +15,11 @@ __all__ = ["MomentumQueue", "gather_graded", "gather_views"]
 
 
 def gather_views(views: ViewPair) -> ViewPair:
-    """The embeddings and labels of all processes, in the order of ranks; gradients flow back.
+    """Gather embeddings and labels from all processes, in the order of ranks, with gradients.
 
-    Every process then computes the same loss of the joined batch. Its gradient reaches a
-    process once from each of them, and data-parallel training divides by their number, so that
-    the result is that of one process with the whole batch. Token states and attention stay
-    those of this process.
+    Every process then computes the same loss of the joined batch. Its gradient reaches a process
+    once from each of them, and data-parallel training divides by their number, so the result is
+    that of one process with the whole batch. Token states and attention are not gathered.
     """
     if not _several_processes():
         return views
@@ -66,7 +65,7 @@ def _gather(encoded: Encoded) -> Encoded:
 
 
 def _gather_towers(towers: Towers) -> Towers:
-    """What is contrasted; pooled states meet those of the same sentence only."""
+    """Gather the contrasted states; pooled ones are only compared within a sentence."""
     return replace(
         towers,
         cls=_joined(towers.cls, dim=2),
@@ -85,14 +84,14 @@ def _joined(tensor: Tensor, *, dim: int) -> Tensor:
 class MomentumQueue(nn.Module):
     """A first-in, first-out queue of embeddings by a moving average of the encoder.
 
-    Momentum Contrast (He et al., 2020) as miCSE uses it. Everything is part of the state dict, so
-    a resumed run has the same queue and the same slow encoder.
+    Momentum Contrast (He et al., 2020) as in miCSE. Everything is part of the state dict, so a
+    resumed run has the same queue and the same slow encoder.
 
     Args:
         encoder: the encoder in training; the slow one starts as its copy.
-        size: embeddings in the queue.
-        decay: how much of the slow encoder stays at each step.
-        dropout: of the slow encoder.
+        size: number of embeddings in the queue.
+        decay: weight of the slow encoder in its moving average.
+        dropout: dropout of the slow encoder.
     """
 
     def __init__(self, encoder: Encoder, *, size: int, decay: float, dropout: float) -> None:
@@ -114,13 +113,13 @@ class MomentumQueue(nn.Module):
 
     @property
     def negatives(self) -> Float[Tensor, "q d"] | None:
-        """What the queue holds, newest first; None while it is empty."""
+        """The queue, newest first; None while it is empty."""
         filled = int(self.filled)
         return self.rows[:filled].clone() if filled else None
 
     @torch.no_grad()
     def follow(self, encoder: Encoder) -> None:
-        """Move the slow encoder towards the one in training."""
+        """Update the moving average."""
         for slow, fast in zip(
             self.slow_model.parameters(), encoder.model.parameters(), strict=True
         ):
@@ -128,10 +127,10 @@ class MomentumQueue(nn.Module):
 
     @torch.no_grad()
     def push(self, tokens: Tokens, projection: nn.Module | None) -> None:
-        """Embed a batch with the slow encoder and put it into the queue; the oldest fall out.
+        """Embed a batch with the slow encoder and enqueue it; the oldest are dropped.
 
-        Under several processes all their batches go in, in the order of ranks, so that every
-        process has the same queue.
+        In distributed training the batches of all processes are enqueued, in the order of ranks, so
+        that all have the same queue.
         """
         features = {"input_ids": tokens.ids, "attention_mask": tokens.mask}
         new = self.slow.forward(features).embedding

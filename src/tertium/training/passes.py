@@ -1,4 +1,4 @@
-"""Forward passes of encoders and twins that do not pad short texts to the longest of the batch."""
+"""Forward passes of encoders and twins that avoid padding to the longest text of a batch."""
 
 from collections.abc import Sequence
 
@@ -18,15 +18,15 @@ __all__ = ["encode_tokens", "encode_towers", "length_groups", "toss"]
 def encode_tokens(
     encoder: Encoder, tokens: Tokens, *, budget: int | None = None, layers: Sequence[int] = ()
 ) -> Encoded:
-    """Encode a batch with gradients, on a processor in groups of like length.
+    """Encode a batch with gradients, on a CPU in groups of similar length.
 
-    The result is that of one pass, row by row; only dropout falls differently.
+    The result equals that of one pass, apart from dropout.
 
     Args:
-        encoder: what encodes.
+        encoder: the encoder.
         tokens: ids and mask.
-        budget: most tokens in a group; None for one pass.
-        layers: layers whose attention is kept.
+        budget: maximum tokens in a group; None for one pass.
+        layers: layers whose attention to return.
     """
     groups = length_groups(tokens, budget=budget)
     if len(groups) == 1:
@@ -64,11 +64,11 @@ def encode_tokens(
 
 
 def length_groups(tokens: Tokens, *, budget: int | None) -> list[tuple[Tensor, Tokens]]:
-    """Groups of like length, each with its row numbers; on an accelerator one group of all.
+    """Groups of similar length, each with its row numbers; on a GPU one group.
 
     Args:
         tokens: ids and mask.
-        budget: most tokens in a group; None for one group.
+        budget: maximum tokens in a group; None for one group.
     """
     whole = [(torch.arange(len(tokens.ids), device=tokens.ids.device), tokens)]
     if budget is None or tokens.ids.device.type != "cpu":
@@ -79,7 +79,7 @@ def length_groups(tokens: Tokens, *, budget: int | None) -> list[tuple[Tensor, T
 
 
 def _trimmed(tokens: Tokens, rows: Tensor) -> Tokens:
-    """Some rows of a batch, no wider than the longest of them."""
+    """Some rows of a batch, trimmed to the longest of them."""
     ids, mask = tokens.ids[rows], tokens.mask[rows]
     width = max(int(mask.sum(dim=1).max()), 1)
     return Tokens(ids[:, :width], mask[:, :width])
@@ -92,12 +92,12 @@ def encode_towers(
     budget: int | None = None,
     crossing: Crossing | None = None,
 ) -> Towers:
-    """The first token's states of both towers; the rows of ``tokens`` are two views, one by one.
+    """The first token's states in both towers, for two views.
 
     Args:
-        twin: both towers; their main streams do not know of each other.
+        twin: both towers; their main streams are independent.
         tokens: the first view of all sentences, then the second.
-        budget: most tokens in a group of like length; None for one pass.
+        budget: maximum tokens in a group of similar length; None for one pass.
         crossing: also compute the crossed states.
     """
     layers = cross_layers(int(twin.config.num_hidden_layers), crossing.count) if crossing else ()
@@ -153,7 +153,7 @@ def _encode(
 
 
 def toss(device: torch.device) -> int:
-    """A fair coin from the run's generator, the same in all processes."""
+    """A fair coin from the global generator, the same in all processes."""
     coin = torch.randint(2, (1,)).to(device)
     if distributed.is_available() and distributed.is_initialized():
         distributed.broadcast(coin, src=0)

@@ -38,7 +38,7 @@ __all__ = [
     "train_stage",
 ]
 
-_COMPLETE = "complete"  # written last into a checkpoint folder
+_COMPLETE = "complete"  # the last file of a checkpoint
 _LAYER = re.compile(r"\.layers?\.(\d+)\.")
 _NO_DECAY = re.compile(r"(^|\.)bias$|layer_?norm", re.IGNORECASE)
 
@@ -49,25 +49,25 @@ class Schedule:
 
     Attributes:
         epochs: passes over the data.
-        max_steps: stop after so many optimiser steps instead.
+        max_steps: stop after this many optimiser steps instead.
         batch_size: examples per device and forward pass.
         accumulate: forward passes per optimiser step.
-        learning_rate: of the top layer.
-        weight_decay: never on biases and LayerNorm.
+        learning_rate: learning rate of the top layer.
+        weight_decay: weight decay, except for biases and LayerNorm.
         layer_decay: factor from each encoder layer to the one below.
-        warmup: share of the steps, or their number from 1 on.
-        scheduler: a transformers scheduler name.
-        clip: largest gradient norm, or None for no clipping.
-        betas: of AdamW.
-        seed: of data order, dropout and fresh weights.
-        bucket: batch examples of like length together.
-        drop_last: leave out a last batch that is not full.
-        checkpoint_every: steps between checkpoints when nothing is evaluated.
-        evaluate_every: steps between evaluations; each is a checkpoint.
+        warmup: share of the steps if below 1, else their number.
+        scheduler: name of a transformers scheduler.
+        clip: maximum gradient norm, or None for no clipping.
+        betas: betas of AdamW.
+        seed: random seed of data order, dropout and new weights.
+        bucket: batch examples of similar length together.
+        drop_last: drop an incomplete last batch.
+        checkpoint_every: steps between checkpoints if nothing is evaluated.
+        evaluate_every: steps between evaluations; each writes a checkpoint.
         precision: ``float32``, ``bf16`` or ``fp16``.
-        on_collapse: ``stop`` raises when an evaluation finds that all sentences have become alike;
-            ``continue`` only logs it, for methods whose collapse is what is studied.
-        report_to: trackers, as transformers names them.
+        on_collapse: ``stop`` raises if an evaluation finds that embeddings have collapsed;
+            ``continue`` only logs it, for studying collapse.
+        report_to: names of transformers' experiment trackers.
     """
 
     epochs: float = 1.0
@@ -92,7 +92,7 @@ class Schedule:
 
 
 class StageTrainer(Trainer):
-    """The Trainer, with our batches, parameter groups, named terms and selection."""
+    """The Trainer with our batches, parameter groups, named loss terms and selection."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class StageTrainer(Trainer):
             model=module,
             args=_arguments(schedule, folder, selecting=select is not None, on_cpu=on_cpu),
             train_dataset=examples,
-            eval_dataset=examples if select is not None else None,  # its presence is checked
+            eval_dataset=examples if select is not None else None,  # required, but not used
             data_collator=collate,
         )
         for loud in (PrinterCallback, ProgressCallback):
@@ -136,7 +136,7 @@ class StageTrainer(Trainer):
         )
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Our batches, sharded over processes by accelerate."""
+        """Our batches, distributed over processes by accelerate."""
         loader = DataLoader(
             self.examples, batch_sampler=self.batches, collate_fn=self.data_collator
         )
@@ -144,7 +144,7 @@ class StageTrainer(Trainer):
         return prepared
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """AdamW over groups with layer-wise rates."""
+        """AdamW with layer-wise learning rates."""
         if self.optimizer is None:
             schedule = self.schedule
             depth = int(self.module.encoder.backbone.config.num_hidden_layers)
@@ -165,7 +165,7 @@ class StageTrainer(Trainer):
         return_outputs: bool = False,  # noqa: FBT001, FBT002 (the Trainer's signature)
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """The module's loss; its terms are added up for the log."""
+        """The module's loss; its terms are accumulated for the log."""
         outputs = model(**inputs)
         for name, value in outputs.items():
             if name != "loss":
@@ -187,10 +187,10 @@ class StageTrainer(Trainer):
         return float(self.accelerator.reduce(tensor, reduction="mean"))
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Measure with the selection, stop on collapse."""
+        """Evaluate by ``select``, and raise on collapse."""
         if self.select is None:
             return {}
-        with self.compute_loss_context_manager():  # in the precision of the training
+        with self.compute_loss_context_manager():  # in the precision of training
             found = self.select()
         metrics = {f"eval_{n}": value for n, value in asdict(found).items() if value is not None}
         self.log(dict(metrics))
@@ -202,13 +202,13 @@ class StageTrainer(Trainer):
         return metrics
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Weights of the whole module as safetensors, no pickled settings beside them."""
+        """Save the weights of the whole module as safetensors, without pickled settings."""
         folder = Path(output_dir or str(self.args.output_dir))
         folder.mkdir(parents=True, exist_ok=True)
         save_file(state_dict or self.module.state_dict(), folder / "model.safetensors")
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """A checkpoint counts only once it is marked as complete."""
+        """Mark a checkpoint as complete once it is."""
         super()._save_checkpoint(model, trial)
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
         if self.args.should_save:
@@ -216,7 +216,7 @@ class StageTrainer(Trainer):
 
 
 class _Resumed(TrainerCallback):
-    """What the Trainer forgets when it resumes."""
+    """Restores what the Trainer does not when it resumes."""
 
     def __init__(self, trainer: StageTrainer) -> None:
         self._trainer = trainer
@@ -224,7 +224,7 @@ class _Resumed(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """The best checkpoint is beside the others, wherever the folder is now."""
+        """Update the path of the best checkpoint, since the folder may have moved."""
         best = Path(str(args.output_dir)) / f"checkpoint-{state.best_global_step}"
         if state.best_global_step and best.is_dir():
             state.best_model_checkpoint = str(best)
@@ -232,13 +232,13 @@ class _Resumed(TrainerCallback):
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """The epoch does not reach batches that are both sharded and skipped."""
+        """Set the epoch of batches, which the Trainer does not if they are sharded and skipped."""
         self._trainer.batches.set_epoch(int(state.epoch or 0))
         self._trainer.examples.set_epoch(int(state.epoch or 0))
 
 
 class _Bar(TrainerCallback):
-    """A bar with the loss and the last figure of the selection beside it."""
+    """A progress bar with the loss and the last evaluation score."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -247,7 +247,7 @@ class _Bar(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start at the step that a resumed run has reached."""
+        """Start the bar at the current step of a resumed run."""
         self._bar = bar(
             total=state.max_steps,
             label=self._label,
@@ -259,7 +259,7 @@ class _Bar(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """One step further."""
+        """Advance the bar."""
         self._bar.update()
 
     def on_log(
@@ -270,7 +270,7 @@ class _Bar(TrainerCallback):
         logs: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Show what was just logged."""
+        """Show the logged loss and score."""
         for key, name in (("loss", "loss"), ("eval_score", "score")):
             if logs and key in logs:
                 self._figures[name] = f"{logs[key]:.3f}"
@@ -279,7 +279,7 @@ class _Bar(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Leave the terminal as it was."""
+        """Close the bar."""
         self._bar.close()
 
 
@@ -293,14 +293,14 @@ def train_stage(
     resume: bool = False,
     progress: bool | None = None,
 ) -> list[dict[str, float]]:
-    """Train ``module`` in place, keep the best checkpoint's weights, and return the log.
+    """Train ``module`` in place, load the best checkpoint's weights, and return the log.
 
     Args:
         module: encoder and objectives.
-        examples: what to train on.
-        schedule: how long and how fast.
-        folder: for checkpoints; removed by the caller when they are no longer needed.
-        select: measures the module's encoder; the best measurement's weights are kept.
+        examples: the training data.
+        schedule: duration, learning rate and so on.
+        folder: folder for checkpoints, which the caller removes.
+        select: evaluates the module's encoder; the best weights are kept.
         resume: continue from the last complete checkpoint in ``folder``.
         progress: False for no progress on standard error.
     """
@@ -316,7 +316,7 @@ def train_stage(
 
 
 def _at_least_one_evaluation(schedule: Schedule, count: int) -> Schedule:
-    """A run that is shorter than the interval between evaluations is measured at its end."""
+    """Evaluate a run that is shorter than the evaluation interval at its end."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     whole = count // (schedule.batch_size * processes * schedule.accumulate)
     steps = schedule.max_steps if schedule.max_steps > 0 else int(max(whole, 1) * schedule.epochs)
@@ -336,9 +336,9 @@ def parameter_settings(
 ) -> tuple[float, float]:
     """Learning rate and weight decay of one parameter.
 
-    The top encoder layer and all that is outside the layers (embeddings, heads) take the base
-    rate; each lower layer takes ``layer_decay`` times the rate of the one above. Biases and
-    LayerNorm are never decayed.
+    The top encoder layer and everything outside the layers (embeddings, heads) have the base rate;
+    each lower layer has ``layer_decay`` times the rate of the one above. Biases and LayerNorm have
+    no weight decay.
     """
     layer = layer_of(name)
     below = depth - 1 - layer if layer is not None else 0
@@ -353,7 +353,7 @@ def parameter_groups(
     layer_decay: float,
     depth: int,
 ) -> list[dict[str, Any]]:
-    """Optimiser groups of the trainable parameters, one per pair of settings."""
+    """Optimiser groups of the trainable parameters, one per combination of settings."""
     groups: defaultdict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
     for name, parameter in parameters:
         if parameter.requires_grad:
@@ -372,7 +372,7 @@ def parameter_groups(
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint; what a kill left half-written is removed."""
+    """The newest complete checkpoint; incomplete ones are removed."""
     found = []
     for path in folder.glob("checkpoint-*"):
         if (path / _COMPLETE).exists():
@@ -388,7 +388,7 @@ def _arguments(
     every = schedule.evaluate_every or schedule.checkpoint_every
     return TrainingArguments(
         output_dir=str(folder),
-        use_cpu=on_cpu,  # or else several processes would not know of each other
+        use_cpu=on_cpu,  # otherwise several processes would not be connected
         num_train_epochs=schedule.epochs,
         max_steps=schedule.max_steps,
         per_device_train_batch_size=schedule.batch_size,
@@ -402,7 +402,7 @@ def _arguments(
         eval_steps=every if selecting else None,
         save_strategy="steps",
         save_steps=every,
-        save_total_limit=3,  # the best, the last, and the one before while the last is written
+        save_total_limit=3,  # the best, the last, and the previous one while the last is written
         load_best_model_at_end=selecting,
         metric_for_best_model="score" if selecting else None,
         greater_is_better=True if selecting else None,
@@ -410,7 +410,7 @@ def _arguments(
         bf16=schedule.precision == "bf16",
         fp16=schedule.precision == "fp16",
         report_to=list(schedule.report_to) or "none",
-        disable_tqdm=True,  # we have a bar of our own
+        disable_tqdm=True,  # we have our own bar
         remove_unused_columns=False,
         label_names=["labels"],
         logging_nan_inf_filter=False,

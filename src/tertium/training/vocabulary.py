@@ -1,4 +1,4 @@
-"""What views must know of a tokenizer."""
+"""The vocabulary of a tokenizer, for views."""
 
 import torch
 from torch import nn
@@ -15,11 +15,11 @@ _PIECE_MARKS = ("##", "Ġ", "▁")
 def read_vocabulary(
     tokenizer: PreTrainedTokenizerBase, backbone: PreTrainedModel | None = None
 ) -> Vocabulary:
-    """Special ids, how many characters each id stands for, and how many tokens can be read.
+    """Special ids, length of each token in characters, and the maximum number of tokens.
 
     Args:
-        tokenizer: of the model.
-        backbone: whose positions limit the tokens (default: no limit).
+        tokenizer: the model's tokenizer.
+        backbone: the model, whose positions limit the tokens (default: no limit).
     """
     if tokenizer.pad_token_id is None:
         raise TertiumError("This model's tokenizer has no padding token.")
@@ -38,7 +38,7 @@ def read_vocabulary(
 
 
 def _positions(backbone: PreTrainedModel) -> int | None:
-    """Tokens that learned positions allow for; RoBERTa's begin after that of padding."""
+    """Maximum tokens by learned positions, which in RoBERTa start after that of padding."""
     table = getattr(getattr(backbone, "embeddings", None), "position_embeddings", None)
     if not isinstance(table, nn.Embedding):
         return None
