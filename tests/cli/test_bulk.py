@@ -165,7 +165,7 @@ def test_interrupted_then_killed_then_whole(run: Run, tiny_bert: Path, tmp_path:
     wait_until(lambda: shards(output) >= 2)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait() == 130, process.errors.read_text()
-    told = "finished shards are kept: the same command resumes from here\n"
+    told = "finished shards are kept; rerun the command to resume\n"
     assert process.errors.read_text() == told
     assert group_is_gone(process.pid)
     assert [path.name for path in output.glob(".*")] == [".lock"]

@@ -127,7 +127,7 @@ def test_convert_writes_the_towers_of_a_twin(run: Run, tiny_bert: Path, tmp_path
     np.testing.assert_allclose(towers[0], encoder.encode(TEXTS), atol=1e-5)
     np.testing.assert_allclose(towers[0] + towers[1], twin.encode(TEXTS), atol=1e-5)
     ran = run("convert", tmp_path / "twin", "-o", tmp_path / "x", "--towers", "--pooling", "mean")
-    assert ran.code != 0 and "leave --pooling out" in ran.err
+    assert ran.code != 0 and "omit --pooling" in ran.err
     ran = run("convert", tiny_bert, "-o", tmp_path / "y", "--towers")
     assert ran.code == 2 and "it has one tower" in ran.err
     assert not (tmp_path / "y").exists()

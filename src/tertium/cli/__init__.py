@@ -75,10 +75,10 @@ def _options(
 
 
 def main() -> None:
-    """Run a command: 0 for success, 2 for what the user can fix, 130 when interrupted."""
+    """Run a command; exits with 0 for success, 2 for an error and 130 if interrupted."""
     warnings.showwarning = show_warning
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what cannot be shown must not stop the output
+        if isinstance(stream, io.TextIOWrapper):  # unencodable characters must not raise
             stream.reconfigure(errors="backslashreplace")
     try:
         with heartbeat(" ".join(["tertium", *sys.argv[1:2]])):
@@ -95,7 +95,7 @@ def main() -> None:
     except KeyboardInterrupt:
         note("interrupted")
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, has exited
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:  # no such folder, no permission, no space

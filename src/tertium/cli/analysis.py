@@ -176,7 +176,7 @@ def inspect(
 
 
 def _inspected(name: str, texts: list[str], *, tokens: int, score: float | None) -> dict[str, Any]:
-    """One model in figures, as JSON has them."""
+    """Size, cost and CLS energy of one model, for JSON."""
     import tertium
     from tertium.analysis.inspection import head_parameters, inspect_encoders
     from tertium.functional.cost import efficiency
@@ -229,7 +229,7 @@ def _first(file: Path, limit: int) -> list[str]:
 
 
 def _tokens(found: "Augmented", order: dict[int, int]) -> "Table":
-    # A bar is full at the most attended token that may be dropped: CLS would dwarf them all.
+    # The longest bar is the most attended droppable token, since CLS would dwarf them all.
     candidates = [s for s, may in zip(found.scores, found.droppable, strict=True) if may]
     most = max(candidates or found.scores)
     rows = [

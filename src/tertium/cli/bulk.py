@@ -22,7 +22,7 @@ __all__ = ["encode", "score"]
 
 @dataclass(frozen=True)
 class FolderOptions:
-    """Options that only make sense for an output folder; None where none was given."""
+    """Options that apply only to an output folder; None if not given."""
 
     jobs: Annotated[
         int | None,
@@ -241,7 +241,7 @@ _IGNORED = "note: {} does not take conditions; the column is ignored."
 
 
 def _is_folder(output: str) -> bool:
-    """Whether shards are asked for: a name that ends with a slash, or has no ending."""
+    """Whether the output is a folder of shards: its name ends with a slash or has no extension."""
     return output.endswith(("/", os.sep)) or not Path(output).suffix
 
 
@@ -250,7 +250,7 @@ def _interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        note("finished shards are kept: the same command resumes from here")
+        note("finished shards are kept; rerun the command to resume")
         raise
 
 

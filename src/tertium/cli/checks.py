@@ -1,4 +1,4 @@
-"""Checks of option values, made before anything heavy is imported; each returns its value."""
+"""Option callbacks that check values before anything heavy is imported, and return them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ __all__ = [
 
 
 def _callback(check: Callable[[Any], object]) -> Callable[[Any], Any]:
-    """Check a value that was given, or each of several."""
+    """Check a value, or each of several, unless it was not given."""
 
     def checked(value: Any) -> Any:
         for item in value if isinstance(value, list | tuple) else [value]:
@@ -27,7 +27,7 @@ def _callback(check: Callable[[Any], object]) -> Callable[[Any], Any]:
 
 @_callback
 def model(name: str) -> None:
-    """A reserved name, an existing folder, or a model of the hub."""
+    """A reserved name, an existing folder, or a model on the hub."""
     from tertium.models.names import NAMES, resolve
 
     if name not in NAMES:
@@ -67,14 +67,14 @@ def suites(names: str) -> None:
 
 @_callback
 def recipe(name: str) -> None:
-    """A recipe that comes with tertium, or a file of one."""
+    """A recipe that comes with tertium, or a recipe file."""
     from tertium.recipes.files import resolve_recipe
 
     resolve_recipe(name)
 
 
 def is_data(name: str) -> bool:
-    """Whether a file of data is meant, and not a recipe."""
+    """Whether the name is that of a data file and not a recipe."""
     from tertium.data.tables import FORMATS
 
     return any(suffix.lower() in FORMATS for suffix in Path(name).suffixes[-2:])
@@ -82,7 +82,7 @@ def is_data(name: str) -> bool:
 
 @_callback
 def recipe_or_data(name: str) -> None:
-    """A file of data that exists, or a recipe."""
+    """An existing data file, or a recipe."""
     from tertium.data.tables import ending
     from tertium.files import existing_file
 
@@ -95,7 +95,7 @@ def recipe_or_data(name: str) -> None:
 
 @_callback
 def sweep(name: str) -> None:
-    """A sweep that comes with tertium, or a file of one."""
+    """A sweep that comes with tertium, or a sweep file."""
     from tertium.recipes.sweep import resolve_sweep
 
     resolve_sweep(name)
@@ -127,7 +127,7 @@ def data_folder(path: Path) -> None:
 
 @_callback
 def index(path: Path) -> None:
-    """A folder that holds an index."""
+    """A folder with an index."""
     from tertium.corpus.convert import convert_if_old
     from tertium.corpus.store import read_index_manifest
 
@@ -137,7 +137,7 @@ def index(path: Path) -> None:
 
 @_callback
 def vectors(path: Path) -> None:
-    """What ``tertium encode`` wrote."""
+    """Vectors written by ``tertium encode``."""
     from tertium.data.tables import check_stored_vectors
 
     check_stored_vectors(path)
@@ -145,7 +145,7 @@ def vectors(path: Path) -> None:
 
 @_callback
 def method(name: str) -> None:
-    """How neighbours are found."""
+    """A search method."""
     from tertium.corpus.hnsw import Method
 
     if name not in set(Method):

@@ -1,4 +1,4 @@
-"""``tertium doctor``: is everything in place?"""
+"""``tertium doctor``: versions, hardware, extras, engines, models and data."""
 
 import os
 import platform

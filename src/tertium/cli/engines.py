@@ -1,4 +1,4 @@
-"""``tertium export`` and ``tertium tune``: models on engines that are faster than torch."""
+"""``tertium export`` and ``tertium tune``: run models on engines that are faster than torch."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,12 +39,12 @@ def export(
     keep_float: Annotated[
         int | None,
         typer.Option(
-            min=0, help="For int8: keep N layers in float, those that lose most (default: 0)."
+            min=0, help="For int8: keep the N most sensitive layers in float (default: 0)."
         ),
     ] = None,
     data: options.DataFolder = None,
     evaluation: Annotated[
-        bool, typer.Option(help="Show the change on the benchmark, if data are found.")
+        bool, typer.Option(help="Show the change on the benchmark, if its data is found.")
     ] = True,
     as_json: options.Json = False,
 ) -> None:
@@ -159,7 +159,7 @@ def _part(part: "ExportedPart") -> dict[str, Any]:
 
 
 def _torch_first(model: str) -> "Model":
-    """The model as torch runs it on the processor, to compare with; without torch, as it is."""
+    """The model on torch and the CPU, for comparison; without torch, on its default engine."""
     import tertium
 
     by_torch: dict[str, Any] = {"engine": "torch", "device": "cpu"} if find_spec("torch") else {}
@@ -173,13 +173,13 @@ def _figures(part: "ExportedPart") -> str:
     if "dimensions" not in settings:
         return "not compared: torch is not installed"
     return (
-        f"{settings['dimensions']} dimensions, cosines of sample pairs correlate with torch's by "
-        f"{settings['agreement']:.3f}"
+        f"{settings['dimensions']} dimensions; rank correlation with torch's cosines on sample "
+        f"pairs {settings['agreement']:.3f}"
     )
 
 
 def _change(loaded: "Model", model: str, engine: str, folder: Path) -> dict[str, Any]:
-    """The headline figure of the benchmark with torch and with the engine."""
+    """The main benchmark score with torch and with the engine."""
     import tertium
 
     suite = "csts" if loaded.takes_conditions else "sts"

@@ -1,4 +1,4 @@
-"""``tertium evaluate`` and ``tertium report``: how good models are, and a page about them."""
+"""``tertium evaluate`` and ``tertium report``: benchmark models, and write a report on them."""
 
 import json
 from pathlib import Path
@@ -108,11 +108,11 @@ def evaluate(
         return
     if len(models) > 1:
         raise TertiumError(
-            "Several models are compared on pairs of your own (--pairs FILE); on a suite, name one "
-            "and another as its --baseline."
+            "Several models can be compared only on your own pairs (--pairs FILE); on a suite, "
+            "give one model, and another with --baseline."
         )
     if file:
-        raise TertiumError("Columns, labels and --positive describe --pairs FILE.")
+        raise TertiumError("Options for columns and labels, and --positive, need --pairs FILE.")
     (model,) = models
     import tertium
 
@@ -184,7 +184,7 @@ def _evaluate_pairs(
 
 
 def _side_by_side(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """A row for each figure, a column for each model."""
+    """One row per measure, one column per model."""
     entries = found["models"]
     rows = [
         [name, *(_cell(*dict(_named(entry))[name]) for entry in entries)]
@@ -245,7 +245,7 @@ def report(
     scale: Annotated[
         str | None,
         typer.Option(
-            help="Lowest and highest grade of the pairs, as 0-4 (default: the range they cover)."
+            help="Lowest and highest grade of the pairs, as 0,4 (default: the range they cover)."
         ),
     ] = None,
     sentence: Annotated[
@@ -278,7 +278,7 @@ def report(
     require("report", purpose="A report", packages=("jinja2", "matplotlib"))
     benchmarks = _sets(sets, own=bool(pairs))
     _check_models(models)
-    grades = None if scale is None else _scale(scale)
+    grades = None if scale is None else options.parse_scale(scale)
     from tertium.report import build_report
     from tertium.report.build import SENTENCE
 
@@ -326,7 +326,7 @@ def _check(text: str, exclude: list[str], predictions: Path | None, output: Path
 
 
 def _json(reports: dict[str, Any]) -> dict[str, Any]:
-    """One report as it is; several share model and provenance under their poolings."""
+    """One report unchanged; several, by pooling, share model and provenance."""
     first, *others = (report.to_json() for report in reports.values())
     if not others:
         return dict(first)
@@ -352,21 +352,8 @@ def _save(reports: dict[str, Any], output: Path) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _scale(given: str) -> tuple[float, float]:
-    low, _, high = given.rpartition("-")
-    try:
-        found = float(low), float(high)
-    except ValueError:
-        raise TertiumError(
-            f"--scale {given}: write the lowest and highest grade, as 0-4."
-        ) from None
-    if found[0] >= found[1]:
-        raise TertiumError(f"--scale {given}: the lowest grade comes first, as 0-4.")
-    return found
-
-
 def _check_models(names: list[str]) -> None:
-    """Raise if no model exists; of several, the page reports which ones are missing."""
+    """Raise if none of the models exists; the page reports those that are missing."""
     missing: list[TertiumError] = []
     for name in names:
         try:
@@ -378,7 +365,7 @@ def _check_models(names: list[str]) -> None:
 
 
 def _sets(given: str | None, *, own: bool) -> list[str]:
-    """Benchmark sets to use; with pairs of one's own, none unless they are named."""
+    """Benchmark sets to use; by default all, or none with the user's own pairs."""
     from tertium.recipes.suites import suites
 
     known = [*suites()["sts"].tasks, *suites()["csts"].tasks]

@@ -1,4 +1,4 @@
-"""``tertium explain`` and ``tertium focus``: why this score, and where attention goes."""
+"""``tertium explain`` and ``tertium focus``: explain a score, and show attention."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["explain", "focus"]
 
 _ENDINGS = (".html", ".png", ".svg")
-_WORDS = 80  # shown of a text; of a longer one, those that contribute most
-_ROWS, _COLUMNS = 12, 20  # of the alignment, if there is room
-_WIDEST = 10  # letters of a column's word
-# Okabe & Ito's colours, strong and weak, with the ink that is legible on them.
+_WORDS = 80  # maximum words of a text, those that contribute most
+_ROWS, _COLUMNS = 12, 20  # maximum size of the alignment
+_WIDEST = 10  # maximum width of a word in it
+# Okabe & Ito's colours, strong and weak, with a legible text colour.
 _TOWARDS = ("white on #0072B2", "black on #56B4E9")
 _AWAY = ("black on #D55E00", "black on #E69F00")
 _NEAREST = "bold underline"
@@ -48,7 +48,7 @@ def explain(
         ),
     ] = None,
     most: Annotated[
-        int, typer.Option(min=0, help="Most words the smallest change may remove; 0: none sought.")
+        int, typer.Option(min=0, help="Maximum words the smallest change may remove; 0 to skip it.")
     ] = 6,
     engine: options.Engine = "default",
     output: Annotated[
@@ -57,7 +57,7 @@ def explain(
     ] = [],
     as_json: options.Json = False,
 ) -> None:
-    """Show which words made the score of two texts, and the smallest change that would move it.
+    """Show which words account for a score, and the smallest change that would move it.
 
     Example: tertium explain "A man plays a guitar." "A woman plays the flute."
     """
@@ -133,7 +133,7 @@ def focus(
 
 
 def _check(method: str, output: list[Path]) -> None:
-    """Refuse what is unknown, or cannot be written, before anything is computed."""
+    """Raise for unknown methods and output formats, before anything is computed."""
     from tertium.errors import TertiumError, require, unknown_name
     from tertium.types import ExplanationMethod
 
@@ -141,7 +141,7 @@ def _check(method: str, output: list[Path]) -> None:
         raise unknown_name("method", method, list(ExplanationMethod))
     for path in output:
         if path.suffix.lower() not in _ENDINGS:
-            raise TertiumError(f"{path}: an explanation is written as {', '.join(_ENDINGS)}.")
+            raise TertiumError(f"{path}: the output must be one of {', '.join(_ENDINGS)}.")
         if path.suffix.lower() != ".html":
             require("report", purpose=f"Drawing {path}", packages=("matplotlib",))
 
@@ -176,7 +176,7 @@ def _focus_table(found: "Focus") -> "Table":
 
 
 def _show_explanation(found: "Explanation") -> None:
-    """Words in colours, where every colour is also a signed number."""
+    """Show coloured words with their signed contributions, and the rest."""
     from tertium.explain.pictures import explanation_title, smallest_sentence
 
     out = console()
@@ -201,7 +201,7 @@ def _show_explanation(found: "Explanation") -> None:
 
 
 def _show_words(out: "Console", found: "Explanation", text: int) -> None:
-    """Words with their contributions below them, as many in a line as there is room for."""
+    """Show words with their contributions below them, wrapped to the width."""
     from tertium.explain.pictures import strongest_words
 
     reach = max((abs(v) for values in found.contributions for v in values), default=0) or 1.0
@@ -230,7 +230,7 @@ def _show_words(out: "Console", found: "Explanation", text: int) -> None:
 
 
 def _wrapped(columns: "Sequence[list[Text]]", width: int) -> "Iterator[list[list[Text]]]":
-    """Columns in blocks that fit a width."""
+    """Split columns into blocks that fit a width."""
     block: list[list[Text]] = []
     used = 0
     for lines in columns:
@@ -251,21 +251,21 @@ def _show_legend(out: "Console", found: "Explanation") -> None:
         return
     integral = found.gradients
     first, second = integral.baselines
-    out.print("below it: integrated gradients from a text that says nothing,", style="dim")
+    out.print("below it: integrated gradients from a neutral text,", style="dim")
     out.print(f"whose score is {first:.2f} for A and {second:.2f} for B;", style="dim")
     error = f"{100 * integral.error:.2f} %"
     out.print(f"completeness error {error} with {integral.steps} steps", style="dim")
 
 
 def _alignment(found: "Explanation", *, width: int) -> "Table":
-    """As many columns as there is room for; the nearest word of each row is bold."""
+    """A table with as many columns as fit; the nearest word of each row is bold."""
     from tertium.explain.pictures import strongest_words
 
     assert found.alignment is not None
     rows, columns = strongest_words(found, 0, _ROWS), strongest_words(found, 1, _COLUMNS)
 
     def needed() -> int:
-        """Cells of all columns: a word of B or its cosines, with the space before them."""
+        """Width of all columns, with spaces."""
         heads = (cell(_short(found.word((1, at)))).cell_len for at in columns)
         return _WIDEST + sum(max(head, len("-0.00")) + 2 for head in heads)
 

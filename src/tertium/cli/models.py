@@ -16,7 +16,7 @@ app = typer.Typer()
 
 @app.callback(invoke_without_command=True)
 def models(context: typer.Context, as_json: options.Json = False) -> None:
-    """List the models that tertium knows by a name.
+    """List the models that have reserved names.
 
     Example: tertium models
     """
@@ -65,7 +65,7 @@ def fetch(
 ) -> None:
     """Fetch a model that is too large to ship into the cache folder.
 
-    Every file is checked by its sha256, no code is run, and what has arrived is not fetched again.
+    Every file is verified by its sha256, no code is run, and complete files are not fetched again.
 
     Example: tertium models fetch base
     """
@@ -167,7 +167,7 @@ def convert(
     from tertium.models.names import resolve
 
     if towers and pooling is not None:
-        raise typer.BadParameter("a twin's towers keep their pooling: leave --pooling out")
+        raise typer.BadParameter("a twin's towers keep their pooling: omit --pooling")
     resolve(source, revision=revision)
     from tertium.models.loading import convert as write
     from tertium.models.loading import write_towers

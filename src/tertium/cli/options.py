@@ -107,9 +107,7 @@ Column = Annotated[
         "text, sentences or texts)."
     ),
 ]
-StripHtml = Annotated[
-    bool, typer.Option("--strip-html", help="Read the texts as HTML, and leave out its tags.")
-]
+StripHtml = Annotated[bool, typer.Option("--strip-html", help="Strip HTML markup from the texts.")]
 DataFolder = Annotated[
     Path | None,
     typer.Option(help="Benchmark folder (default: TERTIUM_DATA).", callback=checks.data_folder),
@@ -162,7 +160,7 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Resume after an interruption, with the same settings.")
 ]
 Evaluation = Annotated[
-    bool, typer.Option(help="Evaluate on STS at the end, if benchmark data are found.")
+    bool, typer.Option(help="Evaluate on STS at the end, if benchmark data is found.")
 ]
 StrictData = Annotated[
     bool,
@@ -224,7 +222,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Columns of two texts that have no usual name."""
+    """Columns of two texts that have unusual names."""
 
     column1: Annotated[
         str | None,
@@ -234,7 +232,7 @@ class PairColumns:
     strip_html: StripHtml = False
 
     def read(self) -> "data_columns.Columns":
-        """As the readers of data take them."""
+        """The columns for the readers of data."""
         from tertium.data.columns import Columns as Read
 
         given = ("column", "column1", "column2", "label_column", "strip_html")
@@ -243,17 +241,17 @@ class PairColumns:
 
 @dataclass(frozen=True)
 class Columns(PairColumns):
-    """Columns of labelled pairs that have no usual name."""
+    """Columns of labelled pairs that have unusual names."""
 
     label_column: Annotated[
         str | None,
-        typer.Option(help="Column of the label; several are those of as many raters."),
+        typer.Option(help="Column of the label; several for as many raters."),
     ] = None
 
 
 @dataclass(frozen=True)
 class DataShape(Columns):
-    """What a file of data is, where its columns and values do not say it."""
+    """The shape of a data file, if its columns and values do not tell."""
 
     column: Column = None
     shape: Annotated[
@@ -280,21 +278,15 @@ class DataShape(Columns):
         return any(getattr(self, field.name) for field in fields(self))
 
     def recognise(self, path: Path, *, skip_bad_rows: bool = False) -> "Recognised":
-        """What the file is."""
+        """Recognise the shape of the file."""
         from tertium.data.shapes import Shape, recognise
-        from tertium.errors import TertiumError, unknown_name
+        from tertium.errors import unknown_name
 
         if self.shape is not None and self.shape not in set(Shape):
             raise unknown_name("shape", self.shape, list(Shape))
         scale = None
         if self.scale is not None:
-            try:
-                comma = "," in self.scale  # 0-5 may be written, too, but not with a minus
-                ends = self.scale.split(",") if comma else self.scale.rsplit("-", 1)
-                low, high = (float(part) for part in ends)
-            except ValueError:
-                raise TertiumError(f"--scale {self.scale}: write it as LOW,HIGH.") from None
-            scale = (low, high)
+            scale = parse_scale(self.scale)
         return recognise(
             path,
             columns=self.read(),
@@ -306,12 +298,27 @@ class DataShape(Columns):
         )
 
 
+def parse_scale(given: str) -> tuple[float, float]:
+    """Lowest and highest grade, from ``0,5`` or ``0-5``; raises if they are not."""
+    from tertium.errors import TertiumError
+
+    try:
+        low, high = map(float, given.split(",") if "," in given else given.rsplit("-", 1))
+    except ValueError:
+        raise TertiumError(
+            f"--scale {given}: give the lowest and highest grade, such as 0,5."
+        ) from None
+    if low >= high:
+        raise TertiumError(f"--scale {given}: the lowest grade comes first, such as 0,5.")
+    return low, high
+
+
 def fitted_threshold(
     given: float | None, *, model: str, engine: str, usual: float
 ) -> tuple[float, "Decision | None"]:
     """The cosine to use: the one that was given, else the model's own, else the usual one.
 
-    Says on standard error where the model's own comes from.
+    Prints on standard error where the model's own comes from.
     """
     from tertium.models.names import decision_of
 

@@ -1,7 +1,7 @@
 """Print results on standard output, as JSON or for people, and everything else on standard error.
 
-Commands print through this module only, so no text, wherever it comes from, can command the
-terminal: control characters become visible escapes.
+Commands print only through this module, which escapes control characters, so that no text can
+control the terminal.
 """
 
 import json
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 
-# What a terminal may take for a command, or for another order of the letters: control characters
-# except tab and line feed, other line breaks, and overrides of the writing direction.
+# Characters that a terminal may interpret, or that reorder text: control characters except tab and
+# line feed, other line breaks, and overrides of the writing direction.
 _COMMANDS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
 _COMMANDS += [*range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 _VISIBLE = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _COMMANDS}
@@ -38,7 +38,7 @@ _IN_JSON = {code: f"\\u{code:04x}" for code in _COMMANDS}  # the same value to a
 
 
 def visible(text: str) -> str:
-    r"""``text`` with every character that would command the terminal written as an escape.
+    r"""``text`` with every character that could control the terminal escaped.
 
     >>> print(visible("\x1b[31mred"))
     \x1b[31mred
@@ -56,9 +56,9 @@ def show(
 
     Args:
         document: the result for programs, printed with ``--json``.
-        lines: the result for people: sentences, and tables of :func:`table`.
+        lines: the result for people: sentences, and tables from :func:`table`.
         as_json: whether ``--json`` was given.
-        notes: what people should know besides, on standard error.
+        notes: messages for people, on standard error.
     """
     if as_json:
         emit(document)
@@ -77,7 +77,7 @@ def emit(document: Any) -> None:
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2).translate(_IN_JSON)
     try:
         text.encode(sys.stdout.encoding)
-    except UnicodeEncodeError:  # a narrow terminal, or an argument that was not text
+    except UnicodeEncodeError:  # not a UTF-8 terminal, or an argument that was not text
         text = json.dumps(document, allow_nan=False, indent=2)
     sys.stdout.write(text + "\n")
 
@@ -88,7 +88,7 @@ def say(text: str) -> None:
 
 
 def note(message: str) -> None:
-    """Tell the user something that is not a result, above the progress bars if there are any."""
+    """Print a message on standard error, above any progress bars."""
     write_line(visible(message))
 
 
@@ -100,20 +100,20 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show our own warnings as notes, and leave out those of the libraries."""
+    """Show our own warnings as notes, and suppress those of libraries."""
     if issubclass(category, TertiumWarning):
         note(f"note: {message}")
 
 
 def console() -> "Console":
-    """Standard output for what :func:`cell` and :func:`table` give."""
+    """Standard output for :func:`cell` and :func:`table`."""
     from rich.console import Console
 
     return Console(highlight=False)
 
 
 def cell(text: str, style: str = "") -> "Text":
-    """``text`` for rich to print as it is: no markup, no commands to the terminal."""
+    """``text`` for rich to print literally, without markup or control characters."""
     from rich.text import Text
 
     return Text(visible(text), style)
@@ -126,13 +126,13 @@ def table(
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
 ) -> "Table":
-    """A table without lines; strings are shown as they are.
+    """A table without lines; strings are shown literally.
 
     Args:
-        headings: one per column; none at all for a table without a header.
+        headings: one per column; empty for a table without a header.
         rows: the cells of each row.
-        right: headings of columns that are aligned to the right.
-        whole: headings of columns that are never wrapped.
+        right: headings of right-aligned columns.
+        whole: headings of columns that are never truncated.
     """
     from rich.table import Table
 
@@ -150,7 +150,7 @@ def table(
 
 
 def bar(value: float, *, low: float, high: float, width: int = 20) -> str:
-    """A bar of eighths of blocks, as long as ``value`` is high.
+    """A bar whose length is proportional to ``value``, in eighths of a block.
 
     >>> bar(0.5, low=0, high=1, width=4)
     '██  '
@@ -163,7 +163,7 @@ def bar(value: float, *, low: float, high: float, width: int = 20) -> str:
 def verdict_cells(
     decision: "Decision | None", score: float | None
 ) -> tuple[str | float | None, ...]:
-    """What a decision says of a cosine, for the columns ``VERDICT``; nothing without a decision."""
+    """The verdict on a cosine, for the columns ``VERDICT``; empty without a decision."""
     if decision is None:
         return ()
     from tertium.records.decision import verdict_rows
@@ -181,7 +181,7 @@ def count(number: int, noun: str) -> str:
 
 
 def save_figures(figures: dict[str, "Figure"], folder: Path) -> list[Path]:
-    """Write each figure as PNG and SVG, and give the files."""
+    """Write each figure as PNG and SVG, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     for name, figure in figures.items():

@@ -1,4 +1,4 @@
-"""``tertium serve``: the models over HTTP, with a page to try them."""
+"""``tertium serve``: serve models over HTTP, with a page to try them."""
 
 import inspect
 from pathlib import Path
@@ -49,7 +49,7 @@ def serve(*, config: Path | None = None, as_json: bool = False, **flags: Any) ->
 
 
 def _check(settings: Settings) -> None:
-    """Say what is missing before a worker is started."""
+    """Raise for missing models, engines or indexes before a worker is started."""
     from tertium.models.names import takes_conditions
 
     for served in settings.served:
@@ -60,7 +60,7 @@ def _check(settings: Settings) -> None:
 
 
 def _signature() -> inspect.Signature:
-    """A flag for every setting; what is not given is None, and left to variables and the file."""
+    """A flag for every setting; None if not given, so that variables and the file apply."""
     parameters: dict[str, tuple[Any, Any]] = {}
     for setting in declared():
         name, kind, _, about = setting

@@ -34,7 +34,9 @@ def train(
     output: ModelFolder,
     pairs: Annotated[
         Path | None,
-        typer.Argument(help="Your own graded pairs, for the recipe's.", callback=checks.file),
+        typer.Argument(
+            help="Your own graded pairs, instead of the recipe's.", callback=checks.file
+        ),
     ] = None,
     chosen: Annotated[
         str | None,
@@ -77,11 +79,11 @@ def train(
     given: RecipeSource = recipe
     if checks.is_data(recipe):
         if pairs is not None or texts is not None:
-            raise TertiumError("The first file is the data already: leave the other one out.")
+            raise TertiumError("The first file is already the data: omit the other one.")
         given, own = _choose(shape.recognise(Path(recipe)), chosen)
     elif chosen is not None or shape:
         raise TertiumError(
-            f"{recipe} is a recipe: --recipe and options of columns are for a file of data."
+            f"{recipe} is a recipe: --recipe and options for columns apply only to a data file."
         )
     else:
         own = own_data(recipe, pairs=pairs, texts=texts)
@@ -104,7 +106,7 @@ def train(
 
 
 def _choose(found: "Recognised", recipe: str | None) -> "tuple[RecipeSource, dict[str, Any]]":
-    """The recipe for a file; says what the file is, which recipe it gets, and why."""
+    """The recipe for a file; prints what the file is, which recipe is used, and why."""
     from tertium.recipes.choose import choose
 
     note(str(found))
@@ -172,7 +174,7 @@ def distil(
     evaluation: options.Evaluation = True,
     as_json: options.Json = False,
 ) -> None:
-    """Train one model to give the embeddings of another, or the sum of several.
+    """Train one model to reproduce the embeddings of another, or the sum of several.
 
     Example: tertium distil tower-1 tower-2 --student default --texts sentences.txt -o one
     """
@@ -375,7 +377,7 @@ def _show_trained(trained: "Trained", *, as_json: bool) -> None:
 
 
 def _finite(entry: dict[str, float]) -> dict[str, float | None]:
-    """A log entry as JSON can hold it: NaN and infinity become null."""
+    """A log entry for JSON: NaN and infinity become null."""
     return {key: value if math.isfinite(value) else None for key, value in entry.items()}
 
 
@@ -384,6 +386,6 @@ def _layers(given: str) -> int | list[int]:
         numbers = [int(part) for part in given.split(",")]
     except ValueError:
         raise TertiumError(
-            f"--layers {given}: write how many to keep, as 3, or which, as 1,3,6."
+            f"--layers {given}: give how many to keep, such as 3, or which, such as 1,3,6."
         ) from None
     return numbers if "," in given else numbers[0]

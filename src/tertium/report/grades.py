@@ -117,7 +117,7 @@ def _other_scale(one: GradedSet, scale: tuple[float, float]) -> str | None:
     margin = 0.0 if one.stated else _MARGIN * (high - low)
     if low <= least <= low + margin and high - margin <= most <= high:
         return None
-    remedy = "" if one.stated else f" If its scale is the model's, add --scale {low:g}-{high:g}."
+    remedy = "" if one.stated else f" If its scale is the model's, add --scale {low:g},{high:g}."
     return (
         f"{one.name} is graded from {least:g} to {most:g}, but the model grades from {low:g} to "
         f"{high:g}.{remedy}"
