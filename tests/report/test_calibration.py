@@ -31,7 +31,7 @@ def test_grades_on_another_scale_are_not_called_calibrated(
     section, (entry,) = section_of(own(tmp_path, *grades))
     assert section is None and "the model grades from 0 to 5" in entry.reason
     assert f"graded from {min(grades):g} to {max(grades):g}" in entry.reason
-    assert entry.reason.endswith("say --scale 0-5.")
+    assert entry.reason.endswith("add --scale 0,5.")
 
 
 def test_grades_that_span_the_scale_are_taken_for_it_and_that_is_said(tmp_path: Path) -> None:
