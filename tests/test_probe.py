@@ -127,7 +127,7 @@ def test_a_runtime_is_capped_for_all_that_it_runs(attempt: Try) -> None:
 @pytest.mark.usefixtures("unprobed")
 def test_a_runtime_that_began_without_the_cap(attempt: Try) -> None:
     cap_runtime(attempt("fine", graph="floats"))
-    said = rf"thing runs .* only with {VARIABLE}={BELOW_AMX}, and engine already runs"
+    said = rf"thing runs .* only with {VARIABLE}={BELOW_AMX}, and engine has already started"
     with pytest.raises(TertiumError, match=said):
         cap_runtime(attempt("capped", graph="integers"))
 

@@ -181,8 +181,8 @@ def cap_runtime(outcome: Outcome) -> None:
     elif outcome.cap is not None and _started[runtime] != outcome.cap:
         raise UnusableError(
             f"{outcome.subject} runs on this processor only with {VARIABLE}={outcome.cap}, and "
-            f"{runtime} has already started in this process without it. Restart Python: the "
-            "setting is then applied, or set the variable yourself."
+            f"{runtime} has already started in this process without it. Restart Python, which "
+            "then sets it, or set the variable yourself."
         )
 
 

@@ -310,7 +310,7 @@ def test_fewer_anchors_are_compared_with_their_own_rows(moved: bool) -> None:
 def test_layers_are_the_upper_ones_or_those_named() -> None:
     assert AttentionMI().attention_layers(12) == range(7, 11)
     assert AttentionMI(layers="8:12").attention_layers(12) == range(8, 12)
-    with pytest.raises(TertiumError, match="layers 8:12, and the model has 6"):
+    with pytest.raises(TertiumError, match="layers 8:12, but the model has only 6"):
         AttentionMI(layers="8:12").attention_layers(6)
 
 

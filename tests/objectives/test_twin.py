@@ -79,7 +79,7 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(TertiumError, match="pooler of their own"):
         value(ModulusConstraint(), replace(TOWERS, pooled=None))
     for objective in (TowerContrast(), CrossTowerContrast(), ModulusConstraint()):
-        with pytest.raises(TertiumError, match="the encoder has one"):
+        with pytest.raises(TertiumError, match="the encoder has only one"):
             objective(views(None))
 
 
