@@ -199,7 +199,8 @@ def _event(frame: str, base: str, past: str) -> _Phrase:
 
 @cache
 def _lists() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((_FOLDER / "antonyms.yaml").read_text("utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # six times as fast, where it is built
+    found: dict[str, Any] = yaml.load((_FOLDER / "antonyms.yaml").read_text("utf-8"), loader)
     return found
 
 

@@ -29,7 +29,7 @@ _SLOW_FUSIONS = ["SkipLayerNormFusion", "BiasGeluFusion"]
 
 
 class OnnxEngine:
-    """A graph in ONNX Runtime; several threads may call it.
+    """A graph in ONNX Runtime, opened when it is first run; several threads may call it.
 
     Attributes:
         workers: how many batches to run at once.
@@ -38,16 +38,29 @@ class OnnxEngine:
     def __init__(self, name: str, path: Path, *, threads: int) -> None:
         self.name = name
         self.workers = threads
-        self._session = session(path, threads=1)
-        self._result, *self.shows = (output.name for output in self._session.get_outputs())
+        self._path = path
+        self._turn = threading.Lock()
+        self._session: Any = None
+
+    @property
+    def shows(self) -> Sequence[str]:
+        """Outputs beside the first."""
+        return [output.name for output in self._opened().get_outputs()[1:]]
+
+    def _opened(self) -> Any:
+        with self._turn:
+            if self._session is None:
+                self._session = session(self._path, threads=1)
+            return self._session
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> NDArray[np.float32]:
         """The graph's first output for one batch."""
-        return np.asarray(self._session.run([self._result], dict(inputs))[0])
+        running = self._opened()
+        return np.asarray(running.run([running.get_outputs()[0].name], dict(inputs))[0])
 
     def look(self, inputs: Mapping[str, np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
         """Other outputs for one batch."""
-        return list(self._session.run(list(names), dict(inputs)))
+        return list(self._opened().run(list(names), dict(inputs)))
 
 
 class OpenVinoEngine:

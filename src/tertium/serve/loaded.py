@@ -113,7 +113,7 @@ class HostedModel:
 
     def _warm(self) -> None:
         """Run it once, so that the first request does not wait for lazy initialisation."""
-        triple = ("A cat sleeps.", "A kitten naps.", "the animal")
+        triple = ("A cat sleeps.", "A cat naps.", "the animal")  # near enough to ask a judge, too
         item: Any = triple[:2] if self._embedder is None else triple[0]
         tried = [(self.batches, triple if self.model.takes_conditions else item)]
         tried += [] if self.pairs is None else [(self.pairs, triple[:2])]
