@@ -5,9 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis.strategies import integers
 
+from tertium.errors import TertiumError
 from tertium.objectives import Distillation
 from tertium.objectives.base import NonFiniteLossError
-from tertium.objectives.regression import embedding_error
+from tertium.objectives.regression import cosine_error, embedding_error
 from tertium.types import Encoded, ViewPair
 
 
@@ -39,3 +40,24 @@ def test_a_teacher_that_is_not_finite_is_named() -> None:
     rows = torch.ones(2, 3)
     with pytest.raises(NonFiniteLossError, match="'distil'"):
         Distillation()(ViewPair(encoded(rows), encoded(rows * math.inf)))
+
+
+def cosines(rows: torch.Tensor) -> torch.Tensor:
+    return torch.stack(
+        [torch.stack([torch.cosine_similarity(a, b, dim=0) for b in rows]) for a in rows]
+    )
+
+
+def test_with_prefixes_the_cosines_of_every_length_count() -> None:
+    draw = torch.Generator().manual_seed(0)
+    student, teacher = torch.randn(2, 4, 6, dtype=torch.float64, generator=draw)
+    views = ViewPair(encoded(student), encoded(teacher))
+    found = Distillation(prefixes=(3, 2)).terms(views)["distil"].value
+    expected = torch.zeros(4, dtype=torch.float64)
+    for length in (6, 3, 2):
+        expected += (cosines(student[:, :length]) - cosines(teacher)).square().mean(dim=1)
+    torch.testing.assert_close(found, expected)
+    turned = student @ torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64, generator=draw))[0]
+    torch.testing.assert_close(cosine_error(turned, student), torch.zeros_like(expected))
+    with pytest.raises(TertiumError, match="from 1 on"):
+        Distillation(prefixes=(0,))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from tertium.errors import TertiumError, unknown_name
+from tertium.functional.similarity import cosine_matrix
 from tertium.objectives.base import Objective, StagePart
 from tertium.types import DataKind, Graded, Term, ViewPair
 
@@ -24,6 +25,7 @@ __all__ = [
     "TranslatedReLU",
     "absolute_error",
     "clip_to_range",
+    "cosine_error",
     "embedding_error",
     "smooth_k2",
     "squared_error",
@@ -249,8 +251,24 @@ def embedding_error(
     return (student - teacher).square().mean(dim=1)
 
 
+def cosine_error(
+    student: Float[Tensor, "n d"], teacher: Float[Tensor, "n e"]
+) -> Float[Tensor, " n"]:
+    """Mean squared difference of a text's cosines with all texts of the batch, a value per text."""
+    found, wanted = (cosine_matrix(rows, rows) for rows in (student, teacher))
+    return (found - wanted).square().mean(dim=1)
+
+
 class Distillation(Objective):
-    """Mean squared error between the first view, the student's, and the second, the teacher's."""
+    """The first view, the student's, comes near the second, the teacher's.
+
+    By default the embeddings do, by their mean squared error. With ``prefixes`` their cosines do:
+    those of the whole vector and of each beginning of it, in the manner of Matryoshka
+    representation learning (Kusupati et al., 2022, equation 1), so that vectors can be cut.
+
+    Args:
+        prefixes: lengths of the beginnings.
+    """
 
     learns_from: ClassVar[frozenset[DataKind]] = frozenset({"texts"})
     needs_teacher: ClassVar[bool] = True
@@ -261,6 +279,17 @@ class Distillation(Objective):
         "projection: mlp": "it moves the embedding itself",
     }
 
+    def __init__(self, *, prefixes: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        if any(length < 1 for length in prefixes):
+            raise TertiumError(f"prefixes are lengths of vectors, from 1 on, not {prefixes}.")
+        self.prefixes = prefixes
+
     def terms(self, views: ViewPair) -> dict[str, Term]:
         """The term ``distil``, one value per text."""
-        return {"distil": Term(embedding_error(views.first.embedding, views.second.embedding))}
+        student, teacher = views.first.embedding, views.second.embedding
+        if not self.prefixes:
+            return {"distil": Term(embedding_error(student, teacher))}
+        lengths = (student.shape[1], *self.prefixes)
+        errors = [cosine_error(student[:, :length], teacher) for length in lengths]
+        return {"distil": Term(torch.stack(errors).sum(dim=0))}
