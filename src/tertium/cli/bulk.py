@@ -89,6 +89,7 @@ def encode(
     dtype: Annotated[
         str | None, typer.Option(help="For a folder: float32 or float16 (default: float32).")
     ] = None,
+    truncate_dim: options.TruncateDim = None,
     engine: options.Engine = "default",
     *,
     shards: FolderOptions,
@@ -107,6 +108,7 @@ def encode(
         chosen: dict[str, Any] = {"model": model, "column": column, "engine": engine}
         chosen["strip_html"] = strip_html
         chosen |= {} if dtype is None else {"dtype": dtype}
+        chosen |= {} if truncate_dim is None else {"truncate_dim": truncate_dim}
         with _interrupted():
             finished = encode_file(
                 texts, output, normalize=normalize, **shards.arguments(), **chosen
@@ -126,7 +128,7 @@ def encode(
     from tertium.engines.loading import load_embedder
     from tertium.jobs.writers import write_vectors
 
-    encoder = load_embedder(model, engine=engine)
+    encoder = load_embedder(model, engine=engine, truncate_dim=truncate_dim)
     rows = write_vectors(
         encoder,
         lambda: iter_texts(texts, column=column, strip_html=strip_html),

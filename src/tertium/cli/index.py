@@ -47,6 +47,7 @@ def build(
     dtype: Annotated[
         str, typer.Option(help="float32, or int8: a quarter of the space, slightly less exact.")
     ] = "float32",
+    truncate_dim: options.TruncateDim = None,
     passages: Passages = True,
     *,
     corpus: options.Corpus,
@@ -67,7 +68,7 @@ def build(
     from tertium.engines.loading import load_embedder
 
     given = corpus.stream()
-    loaded = load_embedder(model, engine=engine)
+    loaded = load_embedder(model, engine=engine, truncate_dim=truncate_dim)
     texts = given.pop("texts")
     index = Index.build(output, texts, loaded, dtype=dtype, passages=passages, **given)
     _show_added(index, len(index), as_json=as_json)
@@ -351,7 +352,8 @@ def _open(index: Path, model: str | None, engine: str) -> "Index":
         return opened
     from tertium.engines.loading import load_embedder
 
-    return Index.open(index, load_embedder(model, engine=engine))
+    length = opened.manifest.model.truncate_dim
+    return Index.open(index, load_embedder(model, engine=engine, truncate_dim=length))
 
 
 def _settings(given: list[str]) -> dict[str, Any]:

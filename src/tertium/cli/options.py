@@ -41,7 +41,15 @@ __all__ = [
         "StrictData",
         "StripHtml",
     ),
-    *("TableFile", "Texts", "TrustRemoteCode", "Weight", "fitted_threshold", "grouped"),
+    *(
+        "TableFile",
+        "Texts",
+        "TruncateDim",
+        "TrustRemoteCode",
+        "Weight",
+        "fitted_threshold",
+        "grouped",
+    ),
 ]
 
 _MODEL = "Reserved name, folder or hub id"
@@ -74,6 +82,10 @@ Engine = Annotated[
         help="torch, onnx, onnx-int8, openvino, openvino-int8, static, or auto (see tune).",
         callback=checks.engine,
     ),
+]
+TruncateDim = Annotated[
+    int | None,
+    typer.Option(min=1, help="Keep only the first N numbers of each vector.", metavar="N"),
 ]
 TrustRemoteCode = Annotated[
     bool,

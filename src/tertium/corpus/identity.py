@@ -20,6 +20,7 @@ def identify(model: Embedder) -> Identity:
         pooling=None if model.pooling is None else str(model.pooling),
         dimension=model.dimension,
         fingerprint=vectors_fingerprint(model),
+        truncate_dim=getattr(model, "truncate_dim", None),
     )
 
 

@@ -126,7 +126,10 @@ class Index:
             from tertium.engines.loading import load_embedder  # imports torch
 
             try:
-                model = load_embedder(self.manifest.model.name, engine=self._engine)
+                known = self.manifest.model
+                model = load_embedder(
+                    known.name, engine=self._engine, truncate_dim=known.truncate_dim
+                )
             except ModelNotFoundError as error:
                 raise ModelNotFoundError(
                     f"The model that built {self.folder} is not found under its name: {error} "

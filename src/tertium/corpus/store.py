@@ -87,6 +87,7 @@ class Identity(Frozen):
     pooling: str | None
     dimension: int
     fingerprint: str
+    truncate_dim: int | None = None  # numbers that are kept of each vector; None for all
 
 
 class IndexFile(FileMark):

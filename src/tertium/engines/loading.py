@@ -26,6 +26,7 @@ def load(
     max_length: int | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    truncate_dim: int | None = None,
     engine: EngineName | str | Plan = EngineName.DEFAULT,
     threads: int | None = None,
 ) -> Model:
@@ -41,6 +42,7 @@ def load(
         max_length: maximum number of tokens of a text.
         revision: branch, tag or commit of a hub model.
         trust_remote_code: run code that comes with the model.
+        truncate_dim: keep only the first so many dimensions of each vector; for a single encoder.
         engine: ``default`` (ONNX Runtime without torch; torch for models that only torch can read,
             and on a GPU), ``torch``, ``onnx``, ``onnx-int8``, ``openvino``, ``openvino-int8``,
             ``static``, or ``auto`` (the one measured to be fastest here or, until then, suggested
@@ -60,6 +62,20 @@ def load(
         "revision": revision,
         "trust_remote_code": trust_remote_code,
     }
+    model = _run_by(engine, name, threads=threads, **options)
+    return loading.shortened(model, truncate_dim)
+
+
+def _run_by(
+    engine: EngineName | str | Plan,
+    name: str | os.PathLike[str],
+    *,
+    threads: int | None,
+    device: str | None,
+    revision: str | None,
+    **options: Any,
+) -> Model:
+    options |= {"device": device, "revision": revision}
     if isinstance(engine, tuple):
         model = opened(name, by_torch=_by_torch(engine), **options)
         return apply(model, engine, folder=resolve(name, revision=revision), threads=threads)
@@ -80,7 +96,7 @@ def load(
         if not either or not _has_torch():
             raise
         model = opened(name, by_torch=True, **options)
-        warnings.warn(f"{model.name} runs on torch: {error}", TertiumWarning, stacklevel=2)
+        warnings.warn(f"{model.name} runs on torch: {error}", TertiumWarning, stacklevel=3)
         return model
 
 
@@ -111,9 +127,10 @@ def opened(
     by_torch: bool,
     device: str | None = None,
     trust_remote_code: bool = False,
+    truncate_dim: int | None = None,
     **options: Any,
 ) -> Model:
-    """The model without an engine, read without torch if possible."""
+    """The model without an engine and with whole vectors, read without torch if possible."""
     purpose = f"The model {os.fspath(name)}"
     light = device == "cpu" or (device is None and not (has_accelerator() and _has_torch()))
     if light and not by_torch and not trust_remote_code:

@@ -263,7 +263,7 @@ class Encoder(TextEncoder):
         """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
         fast = tokenizer_content(getattr(self.tokenizer, "backend_tokenizer", None))
         vocabulary = fast or sorted(self.tokenizer.get_vocab().items())
-        read = [vocabulary, self.max_length, self.prompt]
+        read = [vocabulary, self.max_length, self.prompt, *self._cut_mark]
         return digest([self.graph_fingerprint, read])
 
     @property
@@ -291,8 +291,8 @@ class Encoder(TextEncoder):
         return self.device.type
 
     @property
-    def dimension(self) -> int:
-        """Width of an embedding."""
+    def width(self) -> int:
+        """Width of what the model computes."""
         return int(self.model.get_embedding_dimension() or 0)
 
     @property

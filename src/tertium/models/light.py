@@ -1,6 +1,7 @@
 """Encoders without torch: read from their files, run by an engine as a graph."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -42,7 +43,7 @@ from tertium.types import LAYER_MIXES, Kind, Pooling
 if TYPE_CHECKING:
     from tertium.models.encoder import Encoder
 
-__all__ = ["LightEncoder", "StoredEncoder", "load_encoder"]
+__all__ = ["LightEncoder", "StoredEncoder", "TorchOnDemand", "load_encoder", "saved_prompts"]
 
 Matrix = NDArray[np.float32]
 
@@ -122,7 +123,38 @@ class StoredEncoder:
         return replace(self, modules=modules)
 
 
-class LightEncoder(TextEncoder):
+class TorchOnDemand(TextEncoder):
+    """An encoder that was read without torch: what it does not have is asked of itself in torch.
+
+    ``encoder`` is the same encoder in torch, loaded when it is first asked for.
+    """
+
+    @cached_property
+    def encoder(self) -> "Encoder":
+        """The same encoder in torch, loaded when it is first asked for."""
+        require("train", purpose=f"What only torch can do with {self.name}", packages=["torch"])
+        found = self._in_torch()
+        found.training_data = self.training_data
+        found.truncate_dim = self.truncate_dim
+        return found
+
+    @abstractmethod
+    def _in_torch(self) -> "Encoder":
+        """Read the same files by torch."""
+
+    def __getattr__(self, name: str) -> Any:
+        """What this class does not have is asked of the encoder in torch."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.encoder, name)
+
+    def save(self, folder: Path | str) -> None:
+        """Save whole, by torch."""
+        self.encoder.decision = self.decision
+        self.encoder.save(folder)
+
+
+class LightEncoder(TorchOnDemand):
     """Texts to vectors without torch: an engine runs the graph that the files describe.
 
     What only torch can do (:meth:`Encoder.forward`, ``backbone``, ``save`` and so on) is done by
@@ -210,10 +242,7 @@ class LightEncoder(TextEncoder):
             kind=self.kind,
         )
 
-    @cached_property
-    def encoder(self) -> "Encoder":
-        """The same encoder in torch, loaded when it is first asked for."""
-        require("train", purpose=f"What only torch can do with {self.name}", packages=["torch"])
+    def _in_torch(self) -> "Encoder":
         from tertium.models.adapters import load_adapter
         from tertium.models.encoder import Encoder
 
@@ -237,14 +266,7 @@ class LightEncoder(TextEncoder):
 
                 found = keep_layers(found, layers)
             load_adapter(found.backbone, adapter)
-        found.training_data = self.training_data
         return found
-
-    def __getattr__(self, name: str) -> Any:
-        """What this class does not have is asked of the encoder in torch."""
-        if name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(self.encoder, name)
 
     @property
     def needs_engine(self) -> bool:
@@ -287,8 +309,8 @@ class LightEncoder(TextEncoder):
         return self.stored.modules[-1].kind == "Normalize"
 
     @property
-    def dimension(self) -> int:
-        """Width of an embedding."""
+    def width(self) -> int:
+        """Width of what the model computes."""
         widths = [m.config["out_features"] for m in self.stored.modules if m.kind == "Dense"]
         return int(widths[-1] if widths else hidden_size(self.stored.config))
 
@@ -319,13 +341,8 @@ class LightEncoder(TextEncoder):
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
-        read = [self.text_tokenizer.content, self.max_length, self.prompt]
+        read = [self.text_tokenizer.content, self.max_length, self.prompt, *self._cut_mark]
         return digest([self.graph_fingerprint, read])
-
-    def save(self, folder: Path | str) -> None:
-        """Save whole, by torch."""
-        self.encoder.decision = self.decision
-        self.encoder.save(folder)
 
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
         """Vectors of a padded batch."""
@@ -340,6 +357,13 @@ def load_encoder(folder: Path, *, light: bool = False, **options: Any) -> TextEn
         return Encoder.load(folder, **options)
     del options["device"], options["trust_remote_code"]
     return LightEncoder.load(folder, **options)
+
+
+def saved_prompts(folder: Path) -> tuple[str, dict[str, str]]:
+    """What a sentence-transformers folder puts before every text, and before those of some use."""
+    settings = read_json(folder / "config_sentence_transformers.json")
+    prompts = {name: text for name, text in (settings.get("prompts") or {}).items() if text}
+    return prompts.get(settings.get("default_prompt_name") or "", ""), prompts
 
 
 def hidden_size(config: Config) -> int:
@@ -377,11 +401,9 @@ def _read_modules(folder: Path, manifest: Manifest | None) -> tuple[StoredEncode
     modules = [_module(folder / str(entry["path"]), _kind(entry)) for entry in others]
     names = [module.kind for module in modules if module.kind != "Normalize"]
     saved = manifest.pooling if manifest else _infer_pooling(names, modules)
-    settings = read_json(folder / "config_sentence_transformers.json")
-    prompts = settings.get("prompts") or {}
-    prompt = prompts.get(settings.get("default_prompt_name") or "") or ""
+    prompt, prompts = saved_prompts(folder)
     found = _stored(folder / str(first["path"]), modules, prompt=prompt)
-    return replace(found, prompts={name: text for name, text in prompts.items() if text}), saved
+    return replace(found, prompts=prompts), saved
 
 
 def _read_backbone(

@@ -18,6 +18,7 @@ from tertium.models.mixture import ConditionalAverage, Ensemble, member_weights
 from tertium.models.names import NAMES, is_static, resolve, resolve_base, resolve_inner
 from tertium.models.pair import PairScorer
 from tertium.models.published_cross import is_cross_encoder, load_published
+from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokenizer import NotLightError
 from tertium.records.manifest import (
     FILE_NAME,
@@ -36,6 +37,7 @@ __all__ = [
     "combine",
     "convert",
     "load",
+    "shortened",
     "write_towers",
 ]
 
@@ -237,6 +239,24 @@ def write_towers(
     first.save(folder / "first")
     second.save(folder / "second")
     return folder / "first", folder / "second"
+
+
+def shortened(model: Model, length: int | None) -> Model:
+    """``model``, which keeps so many numbers of each vector, the first ones; None for all."""
+    if length is None:
+        return model
+    if not isinstance(model, TextEncoder):
+        raise TertiumError(
+            f"{model.name} is not a single encoder, whose vectors could be cut: leave truncate_dim "
+            "out, or name an encoder such as default or turbo."
+        )
+    if not 1 <= length <= model.width:
+        raise TertiumError(
+            f"truncate_dim is {length}, and vectors of {model.name} have {model.width} numbers: "
+            f"take 1 to {model.width}."
+        )
+    model.truncate_dim = length
+    return model
 
 
 def _load(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
-from tertium.models.base import Embedder, EncodeOptions, Part
+from tertium.models.base import Embedder, EncodeOptions, Part, unit_rows
 from tertium.models.graphs import TOKENS, GraphSource, NoGraphError, check_graph
 from tertium.models.language import is_english_vocabulary
 from tertium.models.tokenizer import Tokenizer
@@ -42,12 +42,17 @@ _CHARACTERS = 32  # read at first for each token that the model reads; words are
 
 
 class TextEncoder(Part, Embedder):
-    """An encoder that reads tokens. What runs it gives :meth:`_run`; all else is here."""
+    """An encoder that reads tokens. What runs it gives :meth:`_run`; all else is here.
+
+    Attributes:
+        truncate_dim: how many numbers of a vector are kept, the first ones; None for all.
+    """
 
     name: str = ""
     pooling: Pooling | None = None
     training_data: tuple[TrainingData, ...] = ()
     device_kind: str = "cpu"
+    truncate_dim: int | None = None
 
     @property
     def readers(self) -> "tuple[TextEncoder, ...]":
@@ -63,6 +68,16 @@ class TextEncoder(Part, Embedder):
     @abstractmethod
     def max_length(self) -> int:
         """How many tokens of a text are read."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Width of what the model computes, before it is cut to ``truncate_dim``."""
+
+    @property
+    def dimension(self) -> int:
+        """Width of an embedding."""
+        return self.width if self.truncate_dim is None else self.truncate_dim
 
     @property
     @abstractmethod
@@ -157,6 +172,7 @@ class TextEncoder(Part, Embedder):
             progress=show_progress_bar if progress is None else progress,
             truncation=counted,
         )
+        rows = self._cut(rows)
         if normalize or normalize_embeddings:
             rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         if truncation is None:
@@ -199,7 +215,19 @@ class TextEncoder(Part, Embedder):
     def encode_ids(self, ids: Sequence[list[int]], *, token_budget: int | None = None) -> Matrix:
         """What :meth:`encode` makes of texts that :meth:`tokenize` has read."""
         budget = self._default_budget() if token_budget is None else token_budget
-        return self._rows(ids, prompt=self.prompt, budget=budget, progress=False)
+        return self._cut(self._rows(ids, prompt=self.prompt, budget=budget, progress=False))
+
+    def _cut(self, rows: Matrix) -> Matrix:
+        """The numbers that are kept of each vector, of length 1 where whole vectors are."""
+        if self.truncate_dim is None:
+            return rows
+        kept = rows[:, : self.truncate_dim]
+        return unit_rows(kept) if self.normalizes else kept
+
+    @property
+    def _cut_mark(self) -> list[int]:
+        """What a fingerprint says of ``truncate_dim``: nothing of whole vectors."""
+        return [] if self.truncate_dim is None else [self.truncate_dim]
 
     def _encode(
         self,
@@ -231,7 +259,7 @@ class TextEncoder(Part, Embedder):
     ) -> Matrix:
         """One embedding for each list of ids."""
         lengths = np.fromiter(map(len, ids), int, len(ids))
-        result = np.empty((len(ids), self.dimension), np.float32)
+        result = np.empty((len(ids), self.width), np.float32)
         left_out = 0 if self.pools_prompt else self._prompt_length(prompt)
         batches = lean_batches(lengths, budget=budget, most=batch_size, workers=self.workers)
 
