@@ -93,6 +93,7 @@ def first_call(command: list[str], place: Path) -> float:
 def timed(command: list[str], cache: Path) -> float:
     """Seconds of one process."""
     environment = {**os.environ, "TERTIUM_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an install is compiled
     start = time.perf_counter()
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start
