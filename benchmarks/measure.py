@@ -95,7 +95,8 @@ def fastembed_folder(folder: Path, model: str = "default") -> Path:
 
     folder.mkdir()
     (part,) = export(tertium.load(model), "onnx")
-    shutil.copy(part.folder / "model.onnx", folder)
+    for file in part.folder.glob("model.onnx*"):
+        shutil.copy(file, folder)
     for file in resolve("default").glob("*.json"):  # adapters have the tokenizer of their base
         shutil.copy(file, folder)
     return folder

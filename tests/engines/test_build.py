@@ -38,6 +38,19 @@ def test_an_export_is_made_once(flat: Encoder) -> None:
     assert record["parity"]["worst"] > 0.99999
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_weights_of_a_large_graph_are_a_file_of_their_own(
+    flat: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tertium.engines.graphs._MAPPED", 1)
+    found = made(flat)
+    assert set(found.record.files) == {"model.onnx", "model.onnx_data"}
+    assert found.record.parity is not None and found.record.parity.worst > 0.99999
+    modes = {(found.folder / name).stat().st_mode for name in found.record.files}
+    assert len(modes) == 1
+    assert set(made(flat, "onnx-int8").record.files) == {"model.onnx"}
+
+
 @pytest.mark.usefixtures("own_cache", "quick_export")
 def test_an_export_that_is_there_writes_nothing(
     flat: Encoder, monkeypatch: pytest.MonkeyPatch

@@ -39,6 +39,8 @@ __all__ = ["EncoderGraph", "PartGraph", "ScorerGraph", "graphs_of"]
 
 Batch = dict[str, np.ndarray]
 
+_MAPPED = 1_000_000  # bytes of a graph from which on its weights are mapped
+
 
 def graphs_of(model: Model) -> "list[PartGraph]":
     """The graph of every part of a model; raises if it has none."""
@@ -50,6 +52,20 @@ def graphs_of(model: Model) -> "list[PartGraph]":
         ScorerGraph(cast(ConditionalScorer, part)) if part.takes_conditions else EncoderGraph(part)
         for part in model.parts
     ]
+
+
+def _write(path: Path, graph: bytes) -> None:
+    """A graph; the weights of a large one in a second file, which is mapped and not copied."""
+    if len(graph) < _MAPPED:
+        path.write_bytes(graph)
+        return
+    import onnx
+
+    model, data = onnx.load_from_string(graph), path.with_name(f"{path.name}_data")
+    onnx.save_model(
+        *(model, str(path)), save_as_external_data=True, location=data.name, size_threshold=1024
+    )
+    data.chmod(path.stat().st_mode)  # onnx lets nobody else read it
 
 
 class PartGraph(ABC):
@@ -117,7 +133,7 @@ class EncoderGraph(PartGraph):
             vector = sentence_vector(graph, layers, modules)
             axes = {name: ["n", "t"] for name in ("input_ids", "attention_mask")}
             shown = {TOKENS: layers.states[-1]}
-            path.write_bytes(graph.finish(axes, vector, "n", "d", shown=shown))
+            _write(path, graph.finish(axes, vector, "n", "d", shown=shown))
         except NoGraphError:
             from tertium.engines.tracing import trace_encoder
 
@@ -164,7 +180,7 @@ class ScorerGraph(PartGraph):
     def write(self, path: Path) -> None:
         """Export the graph."""
         try:
-            path.write_bytes(self._built())
+            _write(path, self._built())
         except NoGraphError:
             from tertium.engines.tracing import trace_scorer
 
