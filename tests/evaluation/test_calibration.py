@@ -87,7 +87,7 @@ def test_what_serves_unseen_pairs_is_chosen() -> None:
     noisy = np.where(generator.random(400) < 0.25, 1 - step, step)
     assert calibrate(scores, noisy, folds, scale=None)[0].method == "isotonic"
     logistic = (generator.random(400) < 1 / (1 + np.exp(-6 * (scores - 0.5)))).astype(float)
-    found, losses = calibrate(scores, logistic, folds, scale=None)
+    found, losses, _ = calibrate(scores, logistic, folds, scale=None)
     assert found.method == "platt"
     assert losses["platt"] < losses["isotonic"]
     assert log_loss(logistic, found(scores)) < 0.69
@@ -97,6 +97,6 @@ def test_grades_on_their_own_scale() -> None:
     generator = np.random.default_rng(0)
     scores = generator.random(300)
     grades = (1 + 4 * scores + generator.normal(size=300) * 0.3).clip(1, 5)
-    found, _ = calibrate(scores, grades, np.arange(300) % 5, scale=(1.0, 5.0))
+    found, *_ = calibrate(scores, grades, np.arange(300) % 5, scale=(1.0, 5.0))
     assert found(np.array([-9.0, 9.0])).tolist() == pytest.approx([1, 5], abs=0.4)
     assert np.abs(found(scores) - grades).mean() < 0.4

@@ -81,7 +81,7 @@ def test_proposals_prefer_what_dropout_changes(
         propose(pool, tertium.load("judge"), count=3, dropout=True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TertiumError, match=r"Disagreement with dropout needs .*tertium\[train\]"):
-        propose(pool, tertium.load(tiny_bert), count=3, dropout=True)
+        propose(pool, model, count=3, dropout=True)
 
 
 def test_nothing_to_label() -> None:

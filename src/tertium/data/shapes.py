@@ -210,20 +210,23 @@ def read_examples(found: Recognised) -> list[Example]:
     Raises:
         DataError: a text is blank, or a label is missing.
     """
-    rows = list(_rows(found))
-    if found.columns.rater:
-        return _joined_ratings(rows)
-    return [Example(row.line, row.texts, _mean(row.ratings), _several(row.ratings)) for row in rows]
+    rated: dict[Any, tuple[int, tuple[str, ...], dict[str, float]]] = {}
+    for line, texts, said in _rows(found):
+        pair = texts if found.columns.rater else line
+        rated.setdefault(pair, (line, texts, {}))[2].update(said)  # of one rater, the last word
+    return [
+        Example(
+            line,
+            texts,
+            sum(ratings.values()) / len(ratings) if ratings else None,
+            ratings if len(ratings) > 1 else {},
+        )
+        for line, texts, ratings in rated.values()
+    ]
 
 
-@dataclass(frozen=True)
-class _Rated:
-    line: int
-    texts: tuple[str, ...]
-    ratings: dict[str, float]
-
-
-def _rows(found: Recognised) -> Iterator[_Rated]:
+def _rows(found: Recognised) -> Iterator[tuple[int, tuple[str, ...], dict[str, float]]]:
+    """Line, texts and ratings of every row."""
     labels = found.columns.label
     for record in _records(found.file, found.columns, found.split):
         texts = tuple(_text(record, names, found) for names in found.texts)
@@ -231,11 +234,11 @@ def _rows(found: Recognised) -> Iterator[_Rated]:
         ratings = {name: found.value(label) for name, label in said.items() if not _blank(label)}
         if found.columns.rater:
             rater = str(found.columns.value(record, found.columns.rater)).strip()
-            ratings = dict.fromkeys([rater], next(iter(ratings.values()))) if ratings else {}
+            ratings = dict.fromkeys([rater], *ratings.values()) if ratings else {}
         if labels and not ratings and found.shape is not Shape.CONDITIONAL:
             remedy = "no label; write one, or remove the row"
             raise DataError([Problem(str(found.file), record.line, labels[0], "", remedy)])
-        yield _Rated(record.line, texts, ratings)
+        yield record.line, texts, ratings
 
 
 def _text(record: Record, names: tuple[str, ...], found: Recognised) -> str:
@@ -245,27 +248,6 @@ def _text(record: Record, names: tuple[str, ...], found: Recognised) -> str:
     value = None if text is None else str(text)
     remedy = "write some text, or remove the row"
     raise DataError([Problem(str(found.file), record.line, names[0], value, remedy)])
-
-
-def _joined_ratings(rows: list[_Rated]) -> list[Example]:
-    pairs: dict[tuple[str, ...], list[_Rated]] = {}
-    for row in rows:
-        pairs.setdefault(row.texts, []).append(row)
-    examples = []
-    for texts, group in pairs.items():
-        ratings: dict[str, float] = {}
-        for row in group:
-            ratings |= row.ratings  # of one rater, the last word
-        examples.append(Example(group[0].line, texts, _mean(ratings), _several(ratings)))
-    return examples
-
-
-def _mean(ratings: Mapping[str, float]) -> float | None:
-    return sum(ratings.values()) / len(ratings) if ratings else None
-
-
-def _several(ratings: dict[str, float]) -> dict[str, float]:
-    return ratings if len(ratings) > 1 else {}
 
 
 # What a row is, as far as its texts go.
@@ -392,12 +374,12 @@ class _Survey:
     ) -> Recognised:
         shape, columns, found, ends = self.shape, self.columns, None, True
         if shape is Shape.PAIRS and columns.label:
-            if self.labels.empty:
+            if not self.labels.keys:
                 self.notes.append(f"column {columns.label[0]} is empty: the pairs have no labels")
                 columns = replace(columns, label=())
             else:
                 shape, found, ends = self._ordered(labels, scale)
-        elif shape is Shape.CONDITIONAL and columns.label and not self.labels.empty:
+        elif shape is Shape.CONDITIONAL and columns.label and self.labels.keys:
             _, found, ends = self._ordered(labels, scale)
         elif labels is not None or scale is not None:
             raise self._problem(
@@ -413,10 +395,10 @@ class _Survey:
         elif columns.rater:
             self.notes.append(f"no pair was rated twice: column {columns.rater[0]} is not used")
             columns = replace(columns, rater=())
-        if self.labels.constant and found is not None:
+        if len(self.labels.keys) == 1 and found is not None:
             self.notes.append(
-                f"every label is {self.labels.one}: there is nothing to learn from them. If all "
-                "pairs mean the same, say --shape positives"
+                f"every label is {min(self.labels.keys)}: there is nothing to learn from them. If "
+                "all pairs mean the same, say --shape positives"
             )
         if self.labels.blank and found is not None and not raters:
             self.notes.append(f"rows without a label: {self.labels.blank:,}")
@@ -668,18 +650,6 @@ class _Labels:
         self.high: float | None = None
         self.lines: dict[float, int] = {}  # of the lowest and the highest
         self.multiples = {1.0: True, 0.5: True, 0.25: True}
-
-    @property
-    def empty(self) -> bool:
-        return not self.keys
-
-    @property
-    def constant(self) -> bool:
-        return len(self.keys) == 1
-
-    @property
-    def one(self) -> str:
-        return next(iter(self.keys))
 
     def add(self, label: Any, line: int) -> None:
         if _blank(label):

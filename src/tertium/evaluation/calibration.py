@@ -9,7 +9,6 @@ from tertium.records.decision import Calibration
 
 __all__ = [
     "calibrate",
-    "cross_calibrated",
     "fit_isotonic",
     "fit_linear",
     "fit_platt",
@@ -121,7 +120,7 @@ def squared_error(labels: Vector, grades: Vector) -> float:
 
 def calibrate(
     scores: Vector, labels: Vector, folds: NDArray[np.int64], *, scale: tuple[float, float] | None
-) -> tuple[Calibration, dict[str, float]]:
+) -> tuple[Calibration, dict[str, float], Vector]:
     """The calibration with the smaller loss on pairs it was not fitted on, fitted on all.
 
     Args:
@@ -131,36 +130,21 @@ def calibrate(
         scale: of the grades; None for probabilities, which stay half a pair away from 0 and 1.
 
     Returns:
-        The calibration, and the losses of all methods.
+        The calibration, the losses of all methods, and what the method gives held-out pairs.
     """
     low, high = _ends(len(labels)) if scale is None else scale
     methods: dict[str, Fit] = {"isotonic": fit_isotonic}
     methods |= {"platt": fit_platt} if scale is None else {"linear": fit_linear}
     loss = log_loss if scale is None else squared_error
-    losses = {
-        name: loss(labels, cross_calibrated(scores, labels, folds, fit, low=low, high=high))
-        for name, fit in methods.items()
-    }
-    best = min(losses, key=lambda name: (losses[name], name == "isotonic"))
-    return methods[best](scores, labels, low, high), losses
-
-
-def cross_calibrated(
-    scores: Vector,
-    labels: Vector,
-    folds: NDArray[np.int64],
-    fit: Fit,
-    *,
-    low: float,
-    high: float,
-) -> Vector:
-    """What calibrations say of each fold that were fitted on the others."""
-    found = np.empty(len(labels))
+    found = {name: np.empty(len(labels)) for name in methods}
     for fold in np.unique(folds):
         held = folds == fold
         rest = ~held if (~held).any() else held  # a single fold can only be measured on itself
-        found[held] = fit(scores[rest], labels[rest], low, high)(scores[held])
-    return found
+        for name, fit in methods.items():
+            found[name][held] = fit(scores[rest], labels[rest], low, high)(scores[held])
+    losses = {name: loss(labels, values) for name, values in found.items()}
+    best = min(losses, key=lambda name: (losses[name], name == "isotonic"))
+    return methods[best](scores, labels, low, high), losses, found[best]
 
 
 def _ends(pairs: int) -> tuple[float, float]:

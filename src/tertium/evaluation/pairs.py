@@ -1,8 +1,9 @@
 """The user's own labelled pairs: what models make of them, and what can be decided by a score."""
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,15 +14,7 @@ from tertium.data.labels import OrderedLabels
 from tertium.data.overlap import sentence_key
 from tertium.data.shapes import Example, Recognised, Shape, read_examples
 from tertium.errors import TertiumError
-from tertium.evaluation.calibration import (
-    calibrate,
-    cross_calibrated,
-    fit_isotonic,
-    fit_linear,
-    fit_platt,
-    log_loss,
-    squared_error,
-)
+from tertium.evaluation.calibration import calibrate, log_loss, squared_error
 from tertium.evaluation.metrics import (
     bootstrap_counts,
     bootstrap_pearson,
@@ -53,7 +46,6 @@ _FEWEST_OF_A_KIND = 5  # pairs to accept, and others
 _FOLDS = 5
 _THRESHOLDS = 200  # bootstrap samples of a threshold
 _BINS = 10  # of the calibration error
-_FITS = {"isotonic": fit_isotonic, "platt": fit_platt, "linear": fit_linear}
 
 
 @dataclass(frozen=True)
@@ -79,6 +71,26 @@ class Aim:
             raise TertiumError(
                 f"--confidence {self.confidence:g}: write a share from 0.5 to below 1, such as 0.9."
             )
+
+    @classmethod
+    def of(cls, precision: float | None, recall: float | None, confidence: float) -> "Aim":
+        """A precision, a recall or, without either, the best F1."""
+        if precision is not None and recall is not None:
+            raise TertiumError("Ask for precision or for recall: a threshold can keep one promise.")
+        if recall is not None:
+            return cls("recall", recall, confidence)
+        return cls("f1" if precision is None else "precision", precision, confidence)
+
+    def threshold(
+        self,
+        ranking: Ranking,
+        counts: NDArray[np.int32] | None = None,
+        *,
+        wanted: float | None = None,
+    ) -> float | None:
+        """The threshold that serves it, or another share of it; None where none does."""
+        share = self.wanted if wanted is None else wanted
+        return ranking.threshold(self.goal, wanted=share, confidence=self.confidence, counts=counts)
 
 
 @dataclass(frozen=True)
@@ -176,14 +188,11 @@ class LabelledPairs:
 
     def subset(self, rows: NDArray[np.bool_]) -> "LabelledPairs":
         """Some of the pairs."""
-        return LabelledPairs(
-            self.file,
-            tuple(item for item, wanted in zip(self.items, rows, strict=True) if wanted),
-            self.labels[rows],
-            self.scale,
-            self.binary,
-            {name: said[rows] for name, said in self.ratings.items()},
-            self.notes,
+        return replace(
+            self,
+            items=tuple(itertools.compress(self.items, rows)),
+            labels=self.labels[rows],
+            ratings={name: said[rows] for name, said in self.ratings.items()},
         )
 
     def positive(self, positive: str | None) -> tuple[NDArray[np.bool_], str] | None:
@@ -391,9 +400,7 @@ def decide(
     held: dict[str, Any] = {"folds": int(folds.max()) + 1}
     if not pairs.binary and pairs.scale.names is None:
         scale = (pairs.scale.low, pairs.scale.high)
-        grade, losses = calibrate(scores, labels, folds, scale=scale)
-        fit = _FITS[grade.method]
-        graded = cross_calibrated(scores, labels, folds, fit, low=scale[0], high=scale[1])
+        grade, losses, graded = calibrate(scores, labels, folds, scale=scale)
         rule["grade"] = grade
         held["grade"] = {
             "method": grade.method,
@@ -403,10 +410,7 @@ def decide(
         }
     if positive is not None:
         is_so = positive.astype(np.float64)
-        probability, losses = calibrate(scores, is_so, folds, scale=None)
-        fit = _FITS[probability.method]
-        low, high = probability.low, probability.high
-        likely = cross_calibrated(scores, is_so, folds, fit, low=low, high=high)
+        probability, losses, likely = calibrate(scores, is_so, folds, scale=None)
         rule["probability"] = probability
         held["probability"] = {
             "method": probability.method,
@@ -416,7 +420,7 @@ def decide(
             "constant": log_loss(is_so, np.full(len(is_so), is_so.mean())),
         }
         ranking = Ranking(positive, scores, pairs.groups)
-        threshold = ranking.threshold(aim.goal, wanted=aim.wanted, confidence=aim.confidence)
+        threshold = aim.threshold(ranking)
         if threshold is None and not or_none:
             raise _no_promise(pairs, ranking, positive, aim)
         if threshold is not None:
@@ -448,8 +452,7 @@ def _held_out(
     for fold in np.unique(folds):
         held = folds == fold
         rest = ~held if (~held).any() else held
-        ranking = Ranking(positive[rest], scores[rest], pairs.groups[rest])
-        found = ranking.threshold(aim.goal, wanted=aim.wanted, confidence=aim.confidence)
+        found = aim.threshold(Ranking(positive[rest], scores[rest], pairs.groups[rest]))
         if found is None:
             without += 1
         else:
@@ -482,10 +485,7 @@ def _spread(pairs: LabelledPairs, ranking: Ranking, aim: Aim, seed: int) -> Any:
     """95 % of the thresholds that bootstrap samples give."""
     counts = resampled(pairs, resamples=_THRESHOLDS, seed=seed)
     assert counts is not None
-    found = [
-        ranking.threshold(aim.goal, wanted=aim.wanted, confidence=aim.confidence, counts=sample)
-        for sample in counts
-    ]
+    found = [aim.threshold(ranking, sample) for sample in counts]
     return percentile_interval(np.array([np.nan if x is None else x for x in found], np.float64))
 
 
@@ -501,17 +501,13 @@ def _no_promise(
             f"{pairs.file}: {found} pairs that count as yes are too few to promise {asked}: at "
             f"least {least} are needed, all of them right. Label more, or ask for less."
         )
-    shares = [share / 100 for share in range(round(100 * wanted) - 1, 0, -1)]
-    reached = next(
-        (
-            share
-            for share in shares
-            if ranking.threshold(aim.goal, wanted=share, confidence=confidence) is not None
-        ),
-        None,
-    )
-    best = f"the most that can be promised is {reached:g}" if reached else "nothing can be promised"
+    lower = (share / 100 for share in range(round(100 * wanted) - 1, 0, -1))
+    reached = next((x for x in lower if aim.threshold(ranking, wanted=x) is not None), None)
+    best, remedy = "nothing can be promised", "Label"
+    if reached is not None:
+        best = f"the most that can be promised is {reached:g}"
+        remedy = f"Ask for less (--{aim.goal} {reached:g}), label"
     return TertiumError(
-        f"{pairs.file}: no threshold has {asked} on {len(pairs):,} pairs: {best}. Ask for less "
-        f"(--{aim.goal} {reached or 0.5:g}), label more pairs, or take another model."
+        f"{pairs.file}: no threshold has {asked} on {len(pairs):,} pairs: {best}. {remedy} more "
+        "pairs, or take another model."
     )

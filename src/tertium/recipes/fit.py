@@ -22,7 +22,7 @@ from tertium.files import atomic_folder, check_new_folder, sha256
 from tertium.models.base import Embedder, Model, cosine_rows
 from tertium.models.names import resolve
 from tertium.recipes.files import called
-from tertium.records.decision import Decision, DecisionSource, Goal, Measure, Rule
+from tertium.records.decision import Decision, DecisionSource, Measure, Rule
 from tertium.records.manifest import (
     DECISION,
     FILE_NAME,
@@ -106,24 +106,19 @@ def fit(
     """
     output = Path(output)
     check_new_folder(output)
-    if precision is not None and recall is not None:
-        raise TertiumError("Ask for precision or for recall: a threshold can keep one promise.")
-    goal: Goal = "f1" if precision is None and recall is None else "precision"
-    goal = goal if recall is None else "recall"
-    aim = Aim(goal, precision if recall is None else recall, confidence)
+    aim = Aim.of(precision, recall, confidence)
     found = pairs if isinstance(pairs, Recognised) else recognise(Path(pairs), **reading)
     path = found.file
     own = LabelledPairs.read(found)
     asked = (
         None if positive is None else f"{positive:g}" if isinstance(positive, float) else positive
     )
-    counted = own.positive(asked)
-    if counted is None and aim.goal != "f1":
+    yes, counted = own.positive(asked) or (None, None)
+    if yes is None and aim.goal != "f1":
         raise TertiumError(
             f"{path}: a {aim.goal} needs to know which grades count as yes: --positive "
             f"{(own.scale.low + own.scale.high) / 2:g}, for example."
         )
-    yes = None if counted is None else counted[0]
     own.check(yes)
     loaded, source = load(model, engine=engine), resolve(model)
     tuned = None
@@ -137,15 +132,14 @@ def fit(
                 seed=seed,
                 progress=progress,
             )
-            counted = own.positive(asked)
-            yes = None if counted is None else counted[0]
+            yes, counted = own.positive(asked) or (None, None)
             own.check(yes)
         scores = measures(loaded, own.items, progress=progress)
         decision, notes = _decision(own, scores, yes, aim, resamples=resamples, seed=seed)
         decision = decision.model_copy(
             update={
                 "name": name or _name(own, asked),
-                "positive": None if counted is None else counted[1],
+                "positive": counted,
                 "source": DecisionSource(
                     file=path.name,
                     sha256=sha256(path),
