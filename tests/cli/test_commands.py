@@ -395,4 +395,4 @@ def test_compare_checks_what_texts_differ_by(run: Run) -> None:
     shown = run("compare", *texts, "--check", "-m", "default").out
     assert "differs by negation. Of 31 such contrasts default has" in " ".join(shown.split())
     refused = run("compare", *texts[:2], "--on", "sleep", "--check")
-    assert refused.code != 0 and "--check is for texts without one" in refused.err
+    assert refused.code != 0 and "--check is for texts without them" in refused.err

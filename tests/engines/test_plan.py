@@ -251,7 +251,7 @@ def test_what_cannot_be_exported(engine: str, flat: Encoder) -> None:
 
 
 def test_only_int8_keeps_layers_in_float(flat: Encoder) -> None:
-    with pytest.raises(TertiumError, match="no use for keep_float"):
+    with pytest.raises(TertiumError, match="keep_float applies only to int8"):
         export(flat, "openvino", keep_float=2)
 
 

@@ -120,5 +120,5 @@ def test_nothing_may_be_empty(encoder: Encoder, triple: tuple[str, str, str]) ->
 
 
 def test_a_tri_encoder_has_nothing_to_show(encoder: Encoder) -> None:
-    with pytest.raises(TertiumError, match="sentences and condition apart"):
+    with pytest.raises(TertiumError, match="sentences and condition separately"):
         focus(with_head(encoder, "tri"), TRIPLE)

@@ -309,7 +309,7 @@ def test_an_input_that_changes_under_way_is_noticed(
 
     original = run.prescan
     monkeypatch.setattr(run, "prescan", prescan)
-    with pytest.raises(TertiumError, match=r"changed while it was read"):
+    with pytest.raises(TertiumError, match=r"changed while it was being read"):
         job(texts, tmp_path / "out", model=model)
 
 
@@ -349,7 +349,7 @@ def test_two_processes_do_not_share_a_folder(
     [
         ({"workers": 0}, "at least one worker"),
         ({"threads": 0}, "at least one worker"),
-        ({"cluster": "slurm"}, "no cluster 'slurm'"),
+        ({"cluster": "slurm"}, "Unknown cluster 'slurm'"),
         ({"address": "auto"}, "--ray-address needs --engine-cluster ray"),
     ],
 )

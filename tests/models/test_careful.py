@@ -118,7 +118,7 @@ def test_words_are_explained_as_the_judge_hears_them(tiny_bert: Path) -> None:
     found = careful.explain("the cat sleeps .", "the dog barks .")
     assert found.score == pytest.approx(float(careful.score(PAIRS[:1])[0]), abs=1e-5)
     assert found.alignment is not None
-    with pytest.raises(TertiumError, match="take occlusion"):
+    with pytest.raises(TertiumError, match="use occlusion"):
         careful.explain("the cat", "the dog", method="gradients")
 
 

@@ -244,5 +244,5 @@ def test_the_same_twice_is_the_same(tiny_bert: Path, pairs: Path, tmp_path: Path
 
 
 def test_names_must_differ(tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(TertiumError, match="every model once"):
+    with pytest.raises(TertiumError, match="each model only once"):
         built([tiny_bert, tiny_bert], tmp_path / "report")
