@@ -110,7 +110,10 @@ def test_conditions_are_left_out_by_a_model_that_takes_none(
             "Known: fail, skip-and-log",
         ),
         (["encode", "texts.txt", "-o", "out/", "--dtype", "int8"], "float32 or float16"),
-        (["encode", "texts.txt", "-o", "out/", "--engine-cluster", "dask"], "Unknown cluster 'dask'"),
+        (
+            ["encode", "texts.txt", "-o", "out/", "--engine-cluster", "dask"],
+            "Unknown cluster 'dask'",
+        ),
         (["encode", "texts.txt", "-o", "out/", "--ray-address", "auto"], "--engine-cluster ray"),
         (["encode", "missing.txt", "-o", "out/"], "missing.txt: no such file"),
         (["encode", ".", "-o", "out/"], ".: is a folder, not a file"),
