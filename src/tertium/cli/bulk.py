@@ -192,7 +192,7 @@ def score(
             )
         low, high = finished.about["scale"]
         shown = f"scores on {low:g}..{high:g} by {name}"
-        document = {"scale": [low, high], "model": name}
+        document: dict[str, Any] = {"scale": [low, high], "model": name}
         decision = finished.about.get("decision")
         if decision is not None:
             from tertium.models.names import decision_of

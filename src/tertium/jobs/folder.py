@@ -120,7 +120,7 @@ class ShardWriter:
             values = pa.FixedSizeListArray.from_arrays(values, self._width)
         said: list[Any] = []
         if self._decision is not None:
-            rows = verdict_rows(self._decision, results, measure="score")
+            rows = verdict_rows(self._decision, results.tolist(), measure="score")
             kinds = self._schema.types[-len(VERDICT) :]
             said = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
         batch = pa.record_batch([lines, *texts, values, *said], schema=self._schema)

@@ -98,7 +98,7 @@ def write_scores(
             scores = grade(window, progress=False, truncation=truncation)
             said: list[tuple[Any, ...]] = [()] * len(window)
             if decision is not None:
-                said = verdict_rows(decision, scores, measure="score")
+                said = verdict_rows(decision, scores.tolist(), measure="score")
             rows = zip(window, scores, said, extra.take(len(window)), strict=True)
             write(
                 [

@@ -45,7 +45,7 @@ def gather_graded(graded: Graded) -> Graded:
     before = sum(counts[: distributed.get_rank()])  # group numbers are below the number of rows
 
     def joined(tensor: Tensor) -> Tensor:
-        parts = _joined(pad(tensor, (0, max(counts) - len(tensor))), dim=0).split(max(counts))
+        parts = _joined(pad(tensor, (0, max(counts) - len(tensor))), dim=0).chunk(len(counts))
         return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
 
     score, cosine = graded.compared.score, graded.compared.cosine
