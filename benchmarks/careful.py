@@ -25,8 +25,8 @@ from tertium.models import Caution
 SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 STRENGTHS = (0.0, 0.3, 0.4, 0.5)
 THRESHOLDS = (0.5, 0.8, 0.9)
-WORDS = (1, 2, 3, None)
-LIFTS = (0.0, 0.5)
+WORDS = (1, 2, 3)
+LIFTS = (0.0, 0.5, 0.8)
 TOUR = ("The patient is allergic to penicillin.", "The patient is not allergic to penicillin.")
 
 
@@ -37,13 +37,17 @@ class Scored:
         self.scale = fast.scale
         self.pairs = list(pairs)
         self.grades = fast.score(pairs)
-        self.contradiction = judge.score(pairs)
-        self._asked: dict[int | None, np.ndarray] = {}
+        self._asked = {
+            words: np.array([Caution(1, words=words).asks(pair) for pair in self.pairs])
+            for words in WORDS
+        }
+        self.contradiction = np.zeros(len(self.pairs), np.float32)
+        found = np.flatnonzero(self._asked[WORDS[-1]])  # those that the widest asks about
+        if len(found):
+            self.contradiction[found] = judge.score([self.pairs[at] for at in found])
 
     def by(self, caution: Caution) -> np.ndarray:
         """Grades that so much caution leaves."""
-        if caution.words not in self._asked:
-            self._asked[caution.words] = np.array([caution.asks(pair) for pair in self.pairs])
         asked = self._asked[caution.words]
         return caution.corrected(self.pairs, self.grades, self.contradiction * asked, self.scale)
 
@@ -86,8 +90,7 @@ def main() -> None:
             continue
         caution = Caution(strength, threshold, words, lift)
         right = near.by(caution) > far.by(caution)
-        row = ["all" if words is None else f"{words}", f"{threshold:g}", f"{strength:g}"]
-        row.append(f"{lift:g}")
+        row = [f"{words}", f"{threshold:g}", f"{strength:g}", f"{lift:g}"]
         row += [_share(right[denied & (halves == half)]) for half in ("choosing", "reporting")]
         row += [_share(right[halves == half]) for half in ("choosing", "reporting")]
         denials, daily = (
@@ -109,7 +112,7 @@ def main() -> None:
     heads += ["all, choosing", "all, reporting", "opposites", "everyday, choosing"]
     heads += ["everyday, reporting", "tour", *dict.fromkeys(genres.tolist()), *sets]
     heads += ["average", "leak-free"] if sets else []
-    publish("careful", f"{asked.fast} made careful by {asked.judge}", heads, rows)
+    publish(f"careful_{asked.fast}", f"{asked.fast} made careful by {asked.judge}", heads, rows)
 
 
 def _set(name: str, scored) -> tuple:  # noqa: ANN001

@@ -18,7 +18,7 @@ from tertium.data.contradictions import (
     part_of,
     reworded,
 )
-from tertium.data.differences import differences, may_contradict
+from tertium.data.differences import denies_opposite, differences, may_contradict
 from tertium.data.tables import DataError
 from tertium.errors import TertiumError
 from tertium.evaluation.tasks import TASKS
@@ -196,10 +196,21 @@ def test_words_tell_what_texts_differ_by(a: str, b: str, kinds: list[str]) -> No
         ("A red car.", "A blue car.", 0, False),
         ("A red car.", "A red car.", 3, False),
         ("", "", 1, False),
+        ("It is hot.", "It isn\u2019t hot.", 0, True),
+        ("She likes it.", "She dislikes it, as we all do here.", 0, True),
+        ("It is hot. " * 21, "It isn't hot. " * 21, 0, False),  # too long to say
     ],
 )
 def test_words_give_a_reason_to_ask(a: str, b: str, words: int, *, found: bool) -> None:
     assert may_contradict(a, b, words=words) == may_contradict(b, a, words=words) == found
+    assert found or not denies_opposite(a, b)
+
+
+def test_a_denied_opposite_is_found_only_where_little_else_differs() -> None:
+    assert denies_opposite("He's happy here.", "He isn't unhappy here.")
+    assert not denies_opposite("He is happy.", "She came late and was not unhappy with it.")
+    long = "We talked for hours. " * 16
+    assert not denies_opposite(long + "It is hot.", long + "It isn't cold.")
 
 
 def test_most_contrasts_of_a_kind_are_recognised() -> None:

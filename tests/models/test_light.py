@@ -36,7 +36,7 @@ def test_the_same_answers_as_torch(kind: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-SHIPPED = ["default", "sts", "judge", "conditional", "turbo", "sts-base", "conditional-base"]
+SHIPPED = ["default", "sts", "judge", "conditional", "turbo", "sts-base-fast", "conditional-base"]
 
 
 @pytest.mark.parametrize("name", SHIPPED)

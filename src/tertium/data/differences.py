@@ -12,6 +12,7 @@ _DENIED = re.compile(
     r"^(not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|hardly)$|n['\u2019]t$"
 )
 _PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "mis")
+_LONGEST = 60  # words of a text that a judge is asked about
 _FEW = 3  # words that only one of two texts has, where both are alike otherwise
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _WORDS = {
@@ -81,7 +82,8 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
     """Whether the words of two texts give a reason to ask if they contradict each other.
 
     One text denies something more often than the other, a word of one is the opposite of a word of
-    the other, or so few words differ that any of them may turn the meaning.
+    the other, or so few words differ that any of them may turn the meaning. In a text of more than
+    60 words some such word nearly always is, and is no reason.
 
     Args:
         a: the first text.
@@ -96,6 +98,8 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
     False
     """
     counts, only = _compared(a, b)
+    if _long(counts):
+        return False
     if 0 < max(side.total() for side in only) <= words:
         return True
     return _denied(counts) or _opposed([set(side) for side in only])
@@ -111,13 +115,17 @@ def denies_opposite(a: str, b: str) -> bool:
     """
     counts, only = _compared(a, b)
     few = max(side.total() for side in only) <= _FEW
-    return few and _denied(counts) and _opposed([set(side) for side in only])
+    return few and not _long(counts) and _denied(counts) and _opposed([set(side) for side in only])
 
 
 def _compared(a: str, b: str) -> tuple[list[Counter[str]], list[Counter[str]]]:
     """The words of both texts, and those that only one has."""
     counts = [Counter(word.lower() for word in _WORD.findall(text)) for text in (a, b)]
     return counts, [counts[side] - counts[1 - side] for side in (0, 1)]
+
+
+def _long(counts: list[Counter[str]]) -> bool:
+    return max(each.total() for each in counts) > _LONGEST
 
 
 def _denied(counts: list[Counter[str]]) -> bool:

@@ -71,11 +71,14 @@ NAMES: dict[str, NamedModel] = {
     ),
     "judge": _shipped("judge", Kind.CROSS, "whether two texts contradict each other, from 0 to 1"),
     "sts-base": _shipped(
-        "sts-base", Kind.PAIR, "sts-fast on base, five times as large: tertium models fetch base"
+        "sts-base",
+        Kind.CAREFUL,
+        "sts on base, five times as large: sts-base-fast with judge; tertium models fetch base",
     ),
-    "sts-base-careful": _shipped(
-        "sts-base-careful", Kind.CAREFUL, "sts-base with judge: tertium models fetch base"
+    "sts-base-fast": _shipped(
+        "sts-base-fast", Kind.PAIR, "sts-fast on base: tertium models fetch base"
     ),
+    "sts-base-careful": _shipped("sts-base", Kind.CAREFUL, "the former name of sts-base"),
     "conditional": _shipped(
         "conditional",
         Kind.CONDITIONAL,
