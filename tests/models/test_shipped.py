@@ -224,9 +224,9 @@ AGREEING = [("He is asleep.", "He is not awake."), ("The door is open.", "The do
 def test_a_denied_text_is_not_the_same(careful: CarefulScorer, sts: PairScorer) -> None:
     assert (careful.name, careful.scale) == ("sts", (0.0, 5.0))
     assert careful.score(DENIED)[0] <= 3
-    assert (careful.score(DENIED) < 0.8 * sts.score(DENIED)).all()
-    assert (careful.contradiction(AGREEING) < 0.9).all()
-    np.testing.assert_allclose(careful.score(AGREEING), sts.score(AGREEING), atol=1e-4)
+    assert (careful.score(DENIED) < 0.7 * sts.score(DENIED)).all()
+    assert (careful.contradiction(AGREEING) < 0.2).all()
+    assert (careful.score(AGREEING) > sts.score(AGREEING)).all()
 
 
 def test_where_words_give_no_reason_it_is_the_fast_one(
