@@ -136,12 +136,12 @@ def twenty(row: str) -> str:
     "content, options, message",
     [
         (HEAD + "a\tb\t1\nc\td\t0\ne\tf\t1\n", "", "has 3 pairs with a label"),
-        (twenty("a{i}\tb{i}\t1\n"), "", "all 20 pairs have the label 1"),
+        (twenty("a{i}\tb{i}\t1\n"), "", "all 20 pairs have the same label"),
         (twenty("a{i}\tb{i}\t{five}\n"), "--precision 0.9", "--positive"),
         (twenty("a{i}\tb{i}\t{two}\n"), "--precision 0.95", "10 pairs that count as yes are too"),
         (twenty("a{i}\tb{i}\t{two}\n"), "--precision 95", "between 0 and 1"),
         (twenty("a{i}\tb{i}\t{two}\n"), "--precision 0.9 --recall 0.9", "one promise"),
-        (twenty("a\tb\t{two}\n"), "", "has 0 pairs with a label"),
+        (twenty("a\tb\t{two}\n"), "", "has 0 pairs with a label (1 pair has contr"),
         (twenty("a{i}\tb{i}\t\n"), "", "Pairs with labels are needed"),
         (twenty("a{i}\t\t{two}\n"), "", "write some text"),
         ("sentence1\tsentence2\na\tb\n", "", "Pairs with labels are needed"),
@@ -164,6 +164,17 @@ def test_absurd_files_end_in_one_sentence_and_leave_nothing(
     assert message in ran.err
     assert ran.err.count("error:") == 1 and "Traceback" not in ran.err
     assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]
+
+
+def test_a_score_that_says_nothing_is_noticed(run: Run, tmp_path: Path, tiny_bert: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    random.seed(4)
+    words = [" ".join(random.sample(string.ascii_lowercase, 3)) for _ in range(80)]
+    labels = [random.randint(0, 1) for _ in range(40)]
+    rows = (f"{a}\t{b}\t{at}\n" for a, b, at in zip(words[::2], words[1::2], labels, strict=True))
+    pairs.write_text(HEAD + "".join(rows))
+    ran = run("fit", tiny_bert, pairs, "-o", tmp_path / "mine")
+    assert "no better than a constant" in ran.err or "do not rise with the labels" in ran.err
 
 
 def test_labels_the_wrong_way_round_are_noticed(run: Run, tmp_path: Path, tiny_bert: Path) -> None:
@@ -194,6 +205,7 @@ def test_commands_use_it_and_say_so(run: Run, tmp_path: Path, mine: Path) -> Non
     lines = (tmp_path / "scored.tsv").read_text().splitlines()
     assert lines[0].split("\t")[2:] == ["similarity", "decision", "probability", "grade"]
     assert [line.split("\t")[3] for line in lines[1:]] == ["yes", "no"]
+    assert all(len(line.split("\t")[4]) == len("0.123456") for line in lines[1:])
     scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
     assert [row["decision"] for row in scored] == ["yes", "no"] and scored[0]["grade"] is None
     for command in ("mine", "dedupe"):

@@ -216,6 +216,14 @@ def test_columns_without_a_usual_name_are_proposed(write: Write) -> None:
         recognise(path, columns=Columns.parse(label_column="dup", column1="a", column2="b"))
 
 
+@pytest.mark.parametrize("between", [";", "\t"])
+def test_a_csv_file_with_other_separators(write: Write, between: str) -> None:
+    path = write("file.csv", f"a{between}b{between}score\n{A}{between}{B}{between}4,5\n")
+    with pytest.raises(DataError, match=r"file.csv:1: .*not separated by commas") as caught:
+        recognise(path)
+    assert len(caught.value.problems) == 1
+
+
 def test_a_file_without_a_header(write: Write) -> None:
     path = _table(write, f"{A},{B},4.5", f"{C},{D},1")
     with pytest.raises(DataError, match="the first line looks like a row"):

@@ -66,7 +66,7 @@ def check(
         *([] if result.recognised is None else [str(result.recognised)]),
         *map(str, result.problems),
         *(f"{file}: {text}" for text in (*result.notes, result.ambiguous) if text),
-        f"{file}: {result.kind}, {count(result.rows, 'row')}, {found}",
+        f"{file}: {result.kind or 'not recognised'}, {count(result.rows, 'row')}, {found}",
         as_json=as_json,
     )
     if result.problems:

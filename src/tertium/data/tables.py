@@ -261,6 +261,9 @@ def column_key(name: str) -> str:
 def _header(names: Sequence[str], path: Path, line: int) -> "_Header":
     """Clean names of columns; without a usable header nothing below it can be read."""
     clean = [column_key(name) for name in names]
+    if len(names) == 1 and ending(path) == ".csv" and names[0].count(";") + names[0].count("\t"):
+        remedy = "the columns are not separated by commas; save the file with commas, or as .tsv"
+        raise DataError([Problem(str(path), line, "", names[0], remedy)])
     for name in clean:
         if not name:
             remedy = "the first line must name every column, for example: sentence1 sentence2 score"

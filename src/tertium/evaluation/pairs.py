@@ -225,14 +225,15 @@ class LabelledPairs:
         """Raise, in one sentence, if nothing can be learned from so few or such pairs."""
         pairs = f"{len(self):,} pair{'' if len(self) == 1 else 's'}"
         if len(self) < FEWEST:
+            why = "".join(f" ({note.removeprefix(f'{self.file}: ')})" for note in self.notes[-1:])
             raise TertiumError(
-                f"{self.file} has {pairs} with a label, and at least {FEWEST} are needed; 200 "
+                f"{self.file} has {pairs} with a label{why}, and at least {FEWEST} are needed; 200 "
                 "give useful figures. Label more: tertium label"
             )
         if np.ptp(self.labels) == 0:
             raise TertiumError(
-                f"{self.file}: all {pairs} have the label {self.labels[0]:g}, so nothing can be "
-                "decided by them. Add pairs with other labels."
+                f"{self.file}: all {pairs} have the same label, so nothing can be decided by them. "
+                "Add pairs with other labels."
             )
         if positive is None:
             return
@@ -274,8 +275,9 @@ def _notes(
         line = min(example.line for example in split)
         fate = "as many say yes as no: left out" if left_out else "the mean or the majority counts"
         number = left_out or len(split)
+        have = "pair has" if number == 1 else "pairs have"
         notes.append(
-            f"{file}: {number:,} pairs have contradictory labels, first in line {line}; {fate}"
+            f"{file}: {number:,} {have} contradictory labels, first in line {line}; {fate}"
         )
     return tuple(notes)
 

@@ -227,8 +227,17 @@ def _delimited_tsv(path: Path, columns: Columns) -> Iterator[_RowSink]:
 
 
 def _fields(row: Row, columns: Columns) -> list[str]:
+    ours = _numbers(columns)
+    return [
+        f"{value:.6f}" if place in ours and value is not None else _text(value)
+        for place, value in enumerate(row)
+    ]
+
+
+def _numbers(columns: Columns) -> tuple[int, ...]:
+    """Where the score is and, with a decision, probability and grade."""
     at = columns.index(_SCORE)
-    return [f"{value:.6f}" if place == at else _text(value) for place, value in enumerate(row)]
+    return (at, at + 2, at + 3) if columns[at + 1 : at + 4] == VERDICT else (at,)
 
 
 @contextlib.contextmanager
@@ -256,10 +265,8 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    at = columns.index(_SCORE)
-    kinds = {at: pa.float32()}
-    if columns[at + 1 : at + 4] == VERDICT:
-        kinds |= {at + 2: pa.float64(), at + 3: pa.float64()}
+    at, *rest = _numbers(columns)
+    kinds = {at: pa.float32(), **dict.fromkeys(rest, pa.float64())}
     schema = pa.schema(
         [(name, kinds.get(place, pa.string())) for place, name in enumerate(columns)]
     )

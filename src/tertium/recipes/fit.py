@@ -312,6 +312,13 @@ def _notes(
             "the scores do not rise with the labels: are the labels the wrong way round, or the "
             "wrong column? The calibration is constant"
         )
+    for name, loss in (("probability", "log_loss"), ("grade", "mean_squared_error")):
+        found = held.get(name)
+        if useless > 0 and found and found[loss][found["method"]] >= found["constant"]:
+            notes.append(
+                f"on held-out pairs, the {name} is no better than a constant: the score says "
+                "little about these labels"
+            )
     without = held.get("decision", {}).get("folds_without_threshold", 0)
     if without:
         notes.append(
