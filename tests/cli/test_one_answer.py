@@ -197,7 +197,9 @@ def test_every_way_in_gives_the_same_scores(
         *_served(kind, folder, berts["bert"], items, engine="torch"),
     ]
     if kind in PAIRED - TOGETHER:
-        ways.append(("score_vectors", _from_vectors(loaded, items)))
+        short = [at for at, item in enumerate(items) if LONG not in item]  # one vector, not many
+        found = _from_vectors(loaded, [items[at] for at in short])
+        np.testing.assert_allclose(found, expected[short], err_msg="score_vectors", **CLOSE)
     for way, found in ways:
         np.testing.assert_allclose(found, expected, err_msg=way, **CLOSE)
     filled = [at for at, item in enumerate(items) if all(item[:2])]  # see the last test

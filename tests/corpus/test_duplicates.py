@@ -149,6 +149,8 @@ def test_against_other_texts() -> None:
     assert dedupe(train, None, against=[]).kept == (0, 1, 2, 3, 4)
     with pytest.raises(TertiumError, match="against_vectors"):
         dedupe(train, ROWS, against=test)
+    with pytest.raises(TertiumError, match="leave to out"):
+        dedupe(train, ROWS, against=test, to=2)
 
 
 @given(seed=integers(0, 2**31), count=integers(1, 30))
@@ -194,6 +196,9 @@ def test_a_first_pass_by_minhash() -> None:
     found = dedupe(texts, vectors, threshold=0.9, method="minhash")
     assert found.kept == (0, 3, 5)  # what shares no letters is not compared
     assert [str(gone.reason) for gone in found.dropped] == ["near", "near", "same"]
+    beside = {"against": texts[:1], "against_vectors": vectors[:1], "method": "minhash"}
+    other = dedupe(texts[1:4], vectors[1:4], threshold=0.9, **beside)  # type: ignore[arg-type]
+    assert (other.kept, other.method) == ((2,), "minhash")
 
 
 def test_long_texts_are_read_whole(tiny_bert: Path) -> None:

@@ -1,11 +1,13 @@
-"""A job on Ray whose actor is killed midway; a process of its own, for Ray begins many."""
+"""A job on Ray whose actor is killed midway, and an index of what it made; in its own process."""
 
 import json
 import sys
 from pathlib import Path
 
+from tertium.corpus import Index
+from tertium.corpus.inputs import read_vectors
 from tertium.jobs.request import Execution
-from tests.jobs.stubs import FAST, contents, job, stub_model
+from tests.jobs.stubs import FAST, contents, job, load, stub_model
 
 
 def main(root: Path) -> None:
@@ -18,11 +20,16 @@ def main(root: Path) -> None:
     finished = job(texts, root / "ray", model=model, crash=str(crash), execution=ray)
     killed = crash.exists()
     job(texts, root / "local", model=model, crash=str(crash), execution=FAST)
+    stub = load(str(model))
+    rows = texts.read_text().splitlines()
+    vectors = read_vectors(root / "ray", texts=rows)
+    index = Index.build(root / "index", rows, stub, vectors=vectors, progress=False)
     found = {
         "killed": killed,
         "rows": finished.rows,
         "shards": finished.made,
         "same": contents(root / "ray") == contents(root / "local"),
+        "found": index.search("text 7", k=1)[0].text,
     }
     sys.stdout.write(json.dumps(found))
 

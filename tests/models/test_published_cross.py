@@ -119,10 +119,17 @@ def test_what_does_not_grade_is_refused(tiny_bert: Path, tmp_path: Path) -> None
         tertium.load(tmp_path / "tanh")
 
 
-def test_words_can_be_left_out_and_long_pairs_are_counted(tiny_bert: Path, tmp_path: Path) -> None:
+def test_words_can_be_left_out_and_long_pairs_are_compared_by_passages(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     saved(tiny_bert, tmp_path / "cross")
     ours: Any = tertium.load(tmp_path / "cross")
     found = ours.explain("the cat sleeps", "a dog barks", most=0)
     assert len(found.occlusion[0]) == 3
-    with pytest.warns(TertiumWarning, match="1 of 1 .* had more than"):
-        ours.score([("a cat " * 400, "a dog")])
+    long = "a cat sleeps . " * 40 + "the dog barks . " * 40
+    alignment = ours.align([(long, "a dog")])
+    assert alignment is not None and alignment.parts[-1] == "a dog"
+    parts = ours.score([(part, "a dog") for part in alignment.parts])
+    first = [parts[at] for at in alignment.places[0][0]]
+    (score,) = ours.score([(long, "a dog")])
+    assert score == pytest.approx((np.mean(first) + np.max(first)) / 2, abs=1e-5)

@@ -25,7 +25,7 @@ def compare(
         bool,
         typer.Option(
             "--check",
-            help="Also show how often the model is right about such differences between texts.",
+            help="Also say how often the model is right about such differences between texts.",
         ),
     ] = False,
     model: options.Scorer = None,
@@ -50,7 +50,7 @@ def compare(
     low, high = pairs[0]["scale"]
     graded = (low, high) != (-1.0, 1.0)
     with_cosine = graded and pairs[0]["cosine"] is not None
-    named = not on or len(b) > 1  # a single text under several conditions is above the table
+    named = not on or len(b) > 1  # one text under several conditions stands above the table
     headings = [f"of {high:g}" if graded else "cosine", ""]
     headings += ["cosine"] * with_cosine + [decision.name if decision else ""] * bool(decision)
     headings += ["with respect to"] * bool(on) + ["text"] * named
@@ -74,19 +74,13 @@ def compare(
 
 def _pairs(model: "Model", a: str, b: list[str]) -> list[dict[str, Any]]:
     """Pairs without a condition; the cosine is None for a model without embeddings."""
-    from tertium.models import CarefulScorer
-    from tertium.models.base import Embedder, cosine_rows
+    from tertium.models.base import Embedder
 
-    embedder, items = model.vector_model, [(a, other) for other in b]
+    items = [(a, other) for other in b]
     cosines: list[float | None] = [None] * len(b)
-    if isinstance(embedder, Embedder):
-        vectors = embedder.encode([a, *b])
-        first, second = vectors[[0] * len(b)], vectors[1:]
-        cosines = cosine_rows(first, second).tolist()
-    if isinstance(model, CarefulScorer):  # reuse the vectors
-        scores = model.corrected(items, model.fast.grade_vectors(first, second)).clip(*model.scale)
-    elif isinstance(model, Embedder):
-        scores = model.score_vectors(first, second)
+    if isinstance(model, Embedder):
+        scores, found = model.score_and_cosine(items)
+        cosines = found.tolist()
     else:
         scores = model.score(items)
     return [
@@ -96,14 +90,14 @@ def _pairs(model: "Model", a: str, b: list[str]) -> list[dict[str, Any]]:
 
 
 def _check(model: "Model", pairs: list[dict[str, Any]]) -> list[str]:
-    """Add to each pair how it differs and how often the model is right; return it in words."""
+    """What each pair differs by, how often the model is right there, and the same in words."""
     from tertium.data.differences import differences
     from tertium.errors import TertiumError
     from tertium.evaluation.tasks.base import EmbeddingCache
     from tertium.evaluation.tasks.contrast import contrast_values
 
     if model.takes_conditions:
-        raise TertiumError(f"{model.name} takes conditions: --check is for texts without them.")
+        raise TertiumError(f"{model.name} takes conditions: --check is for texts without one.")
     found = {pair["b"]: differences(pair["a"], pair["b"]) for pair in pairs}
     kinds = [kind for each in found.values() for kind in each]
     known = contrast_values(EmbeddingCache(model), resamples=1000, seed=0)["kinds"] if kinds else {}
@@ -117,12 +111,12 @@ def _check(model: "Model", pairs: list[dict[str, Any]]) -> list[str]:
                 f"{model.name} has {entry['accuracy']:.0f} % right ({low:.0f} to {high:.0f})."
             )
         if not pair["check"]:
-            notes.append(f"{pair['b']}: no known kind of difference was found.")
+            notes.append(f"{pair['b']}: differs by none of the kinds that contrasts are known of.")
     return notes
 
 
 def _triples(model: "Model", a: str, b: list[str], on: list[str]) -> list[dict[str, Any]]:
-    """Every text under every condition; without any, under none, about which the model warns."""
+    """Every text under every condition; without one, under none, of which the model warns."""
     from tertium.models.loading import as_conditional
 
     scorer = as_conditional(model)

@@ -13,6 +13,8 @@ from pydantic import Field
 
 from tertium.corpus.store import (
     DATABASE,
+    LOCK,
+    OLD_MANIFEST,
     Dtype,
     Entry,
     GraphRecord,
@@ -32,7 +34,6 @@ from tertium.records.record import Frozen, Record, read_record
 
 __all__ = ["convert_if_old"]
 
-_MANIFEST = "manifest.json"
 _VECTORS = "vectors.npy"
 _WINDOW = 4096
 
@@ -57,19 +58,19 @@ class _Manifest(Record):
 
 def convert_if_old(folder: Path) -> None:
     """Convert an index of the format before; what is killed meanwhile begins again."""
-    if not (folder / _MANIFEST).is_file():
+    if not (folder / OLD_MANIFEST).is_file():
         return
-    with lock(folder / ".lock", protects=folder), report_full_disk(folder):
-        if not (folder / _MANIFEST).is_file():
+    with lock(folder / LOCK, protects=folder), report_full_disk(folder):
+        if not (folder / OLD_MANIFEST).is_file():
             return  # another process has done it
-        old = read_record(folder / _MANIFEST, _Manifest)
+        old = read_record(folder / OLD_MANIFEST, _Manifest)
         store = Store(folder, writable=True, create=True)
         try:
             if store.is_empty:
                 _convert(store, old)
         finally:
             store.close()
-        (folder / _MANIFEST).unlink()  # from now on the SQLite file is the index
+        (folder / OLD_MANIFEST).unlink()  # from now on the SQLite file is the index
         for segment in old.segments:
             for name in set(segment.files) - {_VECTORS}:
                 (folder / segment.name / name).unlink(missing_ok=True)

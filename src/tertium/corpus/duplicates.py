@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -125,44 +125,45 @@ def dedupe(
         progress: False for no progress on standard error.
     """
     limit = chosen_threshold(threshold, source, usual=0.9)
-    chosen = Method(method)
-    if against is not None:
-        joined = _join(source, against_vectors)
-        every, count = [*against, *texts], len(against)
-        return _against(every, joined, count, limit, chosen, keep_different, progress=progress)
-    keys = _keys(texts, keep_different)
-    found = distinct(texts, keys)
-    if to is not None:
-        check_count(to, len(texts))
-    if source is None or not found.rows:
-        return decide(texts, found, {}, None, None)
-    used = chosen.chosen(len(found.rows))
+    given = 0 if against is None else len(against)
+    every = texts if against is None else [*against, *texts]
+    keys = _keys(every, keep_different)
+    if against is None:
+        found = distinct(every, keys)
+    elif to is not None:
+        raise TertiumError("A number of texts to keep does not go with other texts: leave to out.")
+    else:
+        source, found = _join(source, against_vectors), _beside(every, keys, given)
+    if to is not None and not 1 <= to <= len(texts):
+        raise TertiumError(f"Of {len(texts):,} texts, from 1 to all can be kept, not {to:,}.")
+    if source is None or len(found.rows) == given or (against is not None and not given):
+        return decide(every, found, {}, None, None, given=given)
+    used = Method(method).chosen(len(found.rows))
     own = [keys[row] for row in found.rows]
+    if used is Method.MINHASH and to is None:
+        pairs = _by_minhash(every, source, found.rows, own, limit, given, progress=progress)
+        return decide(every, found, pairs, used, limit, given=given)
+    rows = distinct_rows(every, source, found.rows, progress=progress)
     if to is not None:
-        rows = distinct_rows(texts, source, found.rows, progress=progress)
-        pairs = _down_to(rows, own, min(to, len(found.rows)), used, progress=progress)
+        pairs = _down_to(rows, own, min(to, len(rows)), used, progress=progress)
         least = min((score for _, score in pairs.values()), default=None)
-        return decide(texts, found, pairs, used, least)
-    if used is Method.MINHASH:
-        pairs = _by_minhash(texts, source, found.rows, own, limit, progress=progress)
-        return decide(texts, found, pairs, used, limit)
-    rows = distinct_rows(texts, source, found.rows, progress=progress)
+        return decide(every, found, pairs, used, least)
     pairs = {}
     for members in _members(own):
-        part = rows if len(members) == len(rows) else _part(rows, members)
-        partners, scores = dedupe_vectors(part, threshold=limit, method=used, progress=progress)
+        part = rows if len(members) == len(rows) else Rows([rows.take(members)], normalised=True)
+        partners, scores = dedupe_vectors(
+            part,
+            threshold=limit,
+            method=used,
+            given=None if against is None else int(np.searchsorted(members, given)),
+            progress=progress,
+        )
         for at in np.flatnonzero(partners >= 0).tolist():
             pairs[int(members[at])] = (int(members[partners[at]]), float(scores[at]))
-    return decide(texts, found, pairs, used, limit)
+    return decide(every, found, pairs, used, limit, given=given)
 
 
 Pairs = dict[int, tuple[int, float]]  # a distinct text that goes, the one that stays, their cosine
-
-
-def check_count(to: int, texts: int) -> None:
-    """Raise unless so many of the texts can be kept."""
-    if not 1 <= to <= texts:
-        raise TertiumError(f"Of {texts:,} texts, from 1 to all can be kept, not {to:,}.")
 
 
 def decide(
@@ -171,16 +172,18 @@ def decide(
     pairs: Pairs,
     method: Method | None,
     threshold: float | None,
+    *,
+    given: int = 0,
 ) -> Deduped:
-    """Rows of the file from places among the distinct texts."""
+    """Rows of the file, which begins behind ``given`` others, from places among distinct texts."""
     near = {}
     for at, (kept, score) in pairs.items():
         row = found.rows[at]
         near[row] = Dropped(row, found.rows[kept], score, Reason.NEAR)
     same = {row: _same(row, first, near) for row, first in found.repeats.items()}
     dropped = {**near, **same}
-    kept_rows = tuple(row for row in range(len(texts)) if row not in dropped)
-    gone = tuple(dropped[row] for row in sorted(dropped))
+    kept_rows = tuple(row - given for row in range(given, len(texts)) if row not in dropped)
+    gone = tuple(replace(dropped[row], row=row - given) for row in sorted(dropped))
     return Deduped(kept_rows, gone, method, threshold)
 
 
@@ -210,10 +213,6 @@ def _members(keys: Sequence[Hashable]) -> list[Positions]:
     return [np.asarray(places, np.int64) for places in found.values() if len(places) > 1]
 
 
-def _part(rows: Rows, members: Positions) -> Rows:
-    return Rows([rows.take(members)], normalised=True)
-
-
 def _join(source: Source | None, vectors: NDArray[Any] | None) -> Source | None:
     if not isinstance(source, np.ndarray):
         return source
@@ -222,50 +221,15 @@ def _join(source: Source | None, vectors: NDArray[Any] | None) -> Source | None:
     return np.concatenate([vectors, source])
 
 
-def _against(
-    texts: Sequence[str],
-    source: Source | None,
-    count: int,
-    threshold: float,
-    method: Method,
-    pattern: str | None,
-    *,
-    progress: bool | None,
-) -> Deduped:
-    """The first ``count`` texts stay, and take away what is near them."""
-    keys = _keys(texts, pattern)
+def _beside(texts: Sequence[str], keys: Sequence[Hashable], given: int) -> Distinct:
+    """The first ``given`` texts, and the later ones that repeat none of them."""
+    forms = [(key, normal_form(text)) for key, text in zip(keys, texts, strict=True)]
     first: dict[Hashable, int] = {}
-    for row in range(count):
-        first.setdefault((keys[row], normal_form(texts[row])), row)
-    dropped: dict[int, Dropped] = {}
-    for row in range(count, len(texts)):
-        same = first.get((keys[row], normal_form(texts[row])))
-        if same is not None:
-            dropped[row - count] = Dropped(row - count, same, 1.0, Reason.SAME)
-    rest = [row for row in range(count, len(texts)) if row - count not in dropped]
-    used = None if source is None else method.chosen(len(texts))
-    if source is not None and rest and count:
-        chosen = [*range(count), *rest]
-        rows = distinct_rows(texts, source, chosen, progress=progress)
-        own = [keys[row] for row in chosen]
-        for members in _members(own):
-            here = int(np.searchsorted(members, count))
-            if not 0 < here < len(members):
-                continue
-            part = rows if len(members) == len(rows) else _part(rows, members)
-            exact = used is not Method.HNSW
-            kept: Kept = MatrixKept(part, threshold) if exact else GraphKept(part)
-            kept.add(np.arange(here), part.block(0, here))
-            for start in range(here, len(members), _BLOCK):
-                block = part.block(start, start + _BLOCK)
-                where, scores = kept.nearest(start, block)
-                for at in np.flatnonzero((where >= 0) & (scores >= threshold)).tolist():
-                    row = chosen[int(members[start + at])] - count
-                    partner = chosen[int(members[int(where[at])])]
-                    dropped[row] = Dropped(row, partner, float(scores[at]), Reason.NEAR)
-    left = tuple(row for row in range(len(texts) - count) if row not in dropped)
-    gone = tuple(dropped[row] for row in sorted(dropped))
-    return Deduped(left, gone, used, threshold)
+    for row, form in enumerate(forms[:given]):
+        first.setdefault(form, row)
+    later = range(given, len(texts))
+    repeats = {row: first[forms[row]] for row in later if forms[row] in first}
+    return Distinct((*range(given), *(row for row in later if row not in repeats)), repeats)
 
 
 def _down_to(
@@ -299,12 +263,15 @@ def _by_minhash(
     rows: Sequence[int],
     keys: Sequence[Hashable],
     threshold: float,
+    given: int,
     *,
     progress: bool | None,
 ) -> Pairs:
     """Encode and compare only what a first pass found."""
     first, second = minhash_pairs([texts[row] for row in rows], progress=progress)
     alike = np.fromiter((keys[a] == keys[b] for a, b in zip(first, second, strict=True)), bool)
+    if given:
+        alike &= (first < given) & (second >= given)
     first, second = first[alike], second[alike]
     places = np.unique(np.concatenate([first, second]))
     if not len(places):
@@ -336,19 +303,32 @@ def dedupe_vectors(
     *,
     threshold: float,
     method: Method | str = Method.AUTO,
+    given: int | None = None,
     progress: bool | None = None,
 ) -> tuple[Positions, Scores]:
-    """For every row the nearest earlier kept one if that is near, else -1; and their cosine."""
+    """For every row the nearest earlier kept one if that is near, else -1; and their cosine.
+
+    With ``given``, so many rows at the beginning are kept, and all later ones are compared with
+    these only.
+    """
     partners = np.full(len(rows), -1, np.int64)
     scores = np.full(len(rows), -np.inf)
     exact = Method(method).chosen(len(rows)) is Method.EXACT
     kept: Kept = MatrixKept(rows, threshold) if exact else GraphKept(rows)
+    if given:
+        kept.add(np.arange(given), rows.block(0, given))
     with bar(total=len(rows), label="comparing", unit="text", show=progress) as shown:
-        for start, block in rows.blocks(_BLOCK):
-            best = kept.nearest(start, block)
-            _decide(block, start, best, threshold, partners, scores)
-            stays = np.flatnonzero(partners[start : start + len(block)] < 0)
-            kept.add(stays + start, block[stays])
+        for start in range(given or 0, len(rows), _BLOCK):
+            block = rows.block(start, start + _BLOCK)
+            where, best = kept.nearest(start, block)
+            here = slice(start, start + len(block))
+            if given is None:
+                _decide(block, start, (where, best), threshold, partners, scores)
+                stays = np.flatnonzero(partners[here] < 0)
+                kept.add(stays + start, block[stays])
+            else:
+                partners[here] = np.where(best >= threshold, where, -1)
+                scores[here] = best
             shown.update(len(block))
     return partners, scores
 

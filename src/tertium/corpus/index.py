@@ -1,5 +1,6 @@
 """An index in a folder: texts with their vectors, to be searched and changed."""
 
+import contextlib
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from tertium.corpus.identity import check_identity, identify, retrieval_prompts
 from tertium.corpus.rows import embed, unit
 from tertium.corpus.snapshot import Place, Snapshot, open_snapshot
 from tertium.corpus.store import Dtype, Entry, IndexManifest
-from tertium.corpus.write import Addition, Updated, new_index, writing
+from tertium.corpus.write import Addition, Updated, Writer, new_index, writing
 from tertium.errors import ModelNotFoundError, TertiumError, TertiumWarning
 from tertium.models.base import Embedder, Model
 from tertium.types import EngineName, Hit
@@ -180,11 +181,8 @@ class Index:
         them were deleted. Processes that write at the same time take turns.
         """
         addition = Addition(texts, self.model, ids, columns, vectors, passages, progress)
-        with writing(self.folder) as writer:
-            check_identity(self.model, writer.committed.model, index=self.folder)
-            added = writer.add(addition)
-        self.refresh()
-        return added
+        with self._changing(encodes=True) as writer:
+            return writer.add(addition)
 
     def update(
         self,
@@ -200,18 +198,13 @@ class Index:
         Only texts that changed are encoded. Without ``columns``, those of a text stay.
         """
         addition = Addition(texts, self.model, ids, columns, None, passages, progress)
-        with writing(self.folder) as writer:
-            check_identity(self.model, writer.committed.model, index=self.folder)
-            found = writer.update(addition)
-        self.refresh()
-        return found
+        with self._changing(encodes=True) as writer:
+            return writer.update(addition)
 
     def set_columns(self, values: Mapping[str, Any], *, where: str) -> int:
         """Write columns of all texts that meet a filter, and say how many these are."""
-        with writing(self.folder) as writer:
-            count = writer.set_columns(values, where=where)
-        self.refresh()
-        return count
+        with self._changing() as writer:
+            return writer.set_columns(values, where=where)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: str | None = None) -> int:
         """Delete texts by their ids or by a filter, and say how many these are.
@@ -222,9 +215,8 @@ class Index:
         if (ids is None) == (where is None):
             raise TertiumError("Say which texts: by their ids, or by a filter.")
         wanted = None if ids is None else list(dict.fromkeys(ids))
-        with writing(self.folder) as writer:
+        with self._changing() as writer:
             gone = writer.delete(wanted, where=where)
-        self.refresh()
         missing = [] if wanted is None else sorted(set(wanted) - set(gone))
         if missing:
             few = ", ".join(repr(name) for name in missing[:3])
@@ -239,10 +231,17 @@ class Index:
 
     def compact(self, *, progress: bool | None = None) -> int:
         """Give back the space of deleted texts, and say how many bytes that is."""
+        with self._changing() as writer:
+            return writer.compact(progress=progress)
+
+    @contextlib.contextmanager
+    def _changing(self, *, encodes: bool = False) -> Iterator[Writer]:
+        """Have the folder to oneself, and see afterwards what has changed."""
         with writing(self.folder) as writer:
-            saved = writer.compact(progress=progress)
+            if encodes:
+                check_identity(self.model, writer.committed.model, index=self.folder)
+            yield writer
         self.refresh()
-        return saved
 
     def refresh(self) -> None:
         """See what others have changed since the index was opened."""

@@ -184,21 +184,25 @@ def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[A
         texts: what they must have been made of, row by row: a folder holds its texts, which are
             compared. A file of another number of rows is refused, if ``texts`` has a length.
     """
-    if path.suffix == ".parquet" and not path.is_dir():
-        return _read_parquet(path, texts)
-    found = read_shards(path) if path.is_dir() else _read_file(path)
+    own: Iterable[str] | None = None
+    if path.is_dir():
+        found, own = read_shards(path), stored_texts(path)
+    elif path.suffix == ".parquet":
+        found, own = _read_parquet(path)
+    else:
+        found = _read_file(path)
     if isinstance(texts, Sized) and len(found) != len(texts):
         raise TertiumError(
             f"{path} holds {len(found):,} vectors for {len(texts):,} texts: row i must belong to "
             "text i. Encode the same file again."
         )
-    if path.is_dir() and texts is not None:
-        _check_texts(path, texts)
+    if texts is not None and own is not None:
+        _compare(path, own, texts)
     return found
 
 
-def _read_parquet(path: Path, texts: Iterable[str] | None) -> NDArray[Any]:
-    """Vectors of a .parquet file, whose texts are compared."""
+def _read_parquet(path: Path) -> tuple[NDArray[Any], list[str]]:
+    """Vectors and texts of a .parquet file."""
     require("scale", purpose="Reading Parquet", packages=("pyarrow",))
     from pyarrow import ArrowException
     from pyarrow.parquet import read_table
@@ -209,27 +213,15 @@ def _read_parquet(path: Path, texts: Iterable[str] | None) -> NDArray[Any]:
         name = next(each for each in ("embedding", "vector") if each in stored.column_names)
         column = stored.column(name).combine_chunks()
         found = np.asarray(column.flatten(), np.float32).reshape(len(column), -1)
-        own = stored.column("text").to_pylist()
+        return found, stored.column("text").to_pylist()
     except (ArrowException, OSError, StopIteration, KeyError, ValueError) as error:
         raise TertiumError(
             f"{path} does not hold texts and vectors as tertium encode writes them ({error})."
         ) from error
-    if isinstance(texts, Sized) and len(found) != len(texts):
-        raise TertiumError(
-            f"{path} holds {len(found):,} vectors for {len(texts):,} texts: row i must belong to "
-            "text i. Encode the same file again."
-        )
-    if texts is not None:
-        _compare(path, own, texts)
-    return found
-
-
-def _check_texts(folder: Path, texts: Iterable[str]) -> None:
-    """Raise at the first text that is another one in ``folder``, as far as both go."""
-    _compare(folder, stored_texts(folder), texts)
 
 
 def _compare(folder: Path, own: Iterable[str], texts: Iterable[str]) -> None:
+    """Raise at the first text that is another one in ``folder``, as far as both go."""
     for row, (stored, text) in enumerate(zip(own, texts, strict=False), 1):
         if stored != valid_text(text):
             raise TertiumError(

@@ -29,6 +29,8 @@ from tertium.records.record import FileMark, Frozen, Record, parse_record
 
 __all__ = [
     "DATABASE",
+    "LOCK",
+    "OLD_MANIFEST",
     "Dtype",
     "Entry",
     "GraphRecord",
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 DATABASE = "index.sqlite"
+LOCK = ".lock"
+OLD_MANIFEST = "manifest.json"  # of the format before
 _APPLICATION = 0x74657274
 _RESTORE = "Restore it from a copy, or build the index again."
 _MOST_COLUMNS = 500
@@ -52,6 +56,7 @@ _WAIT = 60  # seconds for another connection that recovers or empties the log
 _FULL = "database or disk is full"
 _UNABLE = ("unable to open", "readonly", "locked", "interrupted")
 
+_TABLES = "fields JOIN texts ON texts.number = fields.number"
 _SCHEMA = """
 CREATE TABLE manifest (json TEXT NOT NULL);
 CREATE TABLE texts (
@@ -397,8 +402,8 @@ class Store:
         """Texts that meet a condition, in the order of their vectors."""
         names = "".join(f", fields.{column_name(name)}" for name in manifest.columns)
         for number, name, text, cuts, first, passages, *found in self.stream(
-            f"SELECT texts.number, id, text, cuts, first, passages{names} FROM fields "
-            f"JOIN texts ON texts.number = fields.number WHERE {condition} ORDER BY first",
+            f"SELECT texts.number, id, text, cuts, first, passages{names} FROM {_TABLES} "
+            f"WHERE {condition} ORDER BY first",
             values,
         ):
             columns = {
@@ -444,8 +449,7 @@ class Store:
             rows = self.stream("SELECT first, passages FROM dead")
         else:
             mask, chosen = np.zeros(manifest.rows, np.bool_), True
-            tables = "fields JOIN texts ON texts.number = fields.number"
-            sql = f"SELECT first, passages FROM {tables if where.reads_texts else 'fields'}"
+            sql = f"SELECT first, passages FROM {_TABLES if where.reads_texts else 'fields'}"
             rows = self.stream(f"{sql} WHERE {where.sql}", where.values)
         try:
             if manifest.passages:
@@ -483,8 +487,7 @@ class Store:
         query = " OR ".join(f'"{term}"' for term in terms)
         inside, values = "", list[Any]([query])
         if where is not None:
-            tables = "fields JOIN texts ON texts.number = fields.number"
-            inside = f" AND rowid IN (SELECT fields.number FROM {tables} WHERE {where.sql})"
+            inside = f" AND rowid IN (SELECT fields.number FROM {_TABLES} WHERE {where.sql})"
             values += where.values
         found = self.execute(
             f"SELECT rowid FROM words WHERE words MATCH ?{inside} ORDER BY rank, rowid LIMIT ?",
@@ -516,8 +519,7 @@ class Store:
             raise damaged(self.path, str(problems[0][0]))
         count = rows = 0
         for name, text, checksum, passages in self.stream(
-            "SELECT id, text, checksum, passages FROM texts "
-            "JOIN fields ON fields.number = texts.number"
+            f"SELECT id, text, checksum, passages FROM {_TABLES}"
         ):
             count, rows = count + 1, rows + passages
             if _checksum(_free(name), _free(text)) != checksum:

@@ -19,6 +19,8 @@ from tertium.corpus.rows import Matrix, Rows, embed_into, store_into
 from tertium.corpus.snapshot import Snapshot, map_rows, measure_recall
 from tertium.corpus.store import (
     DATABASE,
+    LOCK,
+    OLD_MANIFEST,
     Dtype,
     Entry,
     GraphRecord,
@@ -40,8 +42,6 @@ __all__ = ["Addition", "Updated", "Writer", "check_new_index", "new_index", "wri
 
 _WINDOW = 4096
 _COPIED = 1 << 16  # vectors that are copied at once
-LOCK = ".lock"
-OLD_MANIFEST = "manifest.json"  # of the format before
 _FILES = ("vectors-*", "segment-*", "graph-*")
 
 
@@ -195,15 +195,13 @@ class Writer:
 
     def add(self, addition: Addition) -> int:
         """Add texts, and say how many."""
-        with self._changing() as store:
-            before = self.committed
-            start = store.next_number()
+        with self._changing():
+            before, start = self.committed, self._start
             after = self._insert(before, addition, start)
             count = after.count - before.count
             if not count:
                 raise TertiumError("There are no texts to index.")
-            after = self._encode(before, after, addition, f"fields.number >= {start}")
-            self._after = after
+            self._after = self._encode(before, after, addition, f"fields.number >= {start}")
             return count
 
     def update(self, addition: Addition) -> Updated:
@@ -212,49 +210,37 @@ class Writer:
             raise TertiumError("An update needs ids: they say which text each one replaces.")
         with self._changing() as store:
             before = after = self.committed
-            start = store.next_number()
+            start = self._start
             counts = {"added": 0, "changed": 0, "columns": 0, "same": 0}
             seen: dict[str, int] = {}
-            stream = _entries(addition, start)
-            row = 0
-            for window in chunks(stream, _WINDOW):
+            for window in chunks(_entries(addition, start), _WINDOW):
                 known = store.by_ids(after, [entry.id for entry in window])
                 after = after.model_copy(update={"columns": self._columns(after, window)})
                 new: list[Entry] = []
-                cut: list[tuple[Entry, Entry]] = []
+                changed: list[tuple[Entry, Entry]] = []
                 for entry in window:
-                    row += 1
+                    row = len(seen) + 1
                     if seen.setdefault(entry.id, row) != row:
                         raise _twice(entry.id, seen[entry.id], row)
                     old = known.get(entry.id)
                     if old is None:
                         new.append(entry)
                         continue
-                    fresh = entry.columns | {
-                        name: None for name in old.columns if name not in entry.columns
-                    }
-                    same = {
-                        name: value
-                        for name, value in fresh.items()
-                        if value != old.columns.get(name)
-                    }
-                    if addition.columns is not None and same:
-                        store.set_columns(old.number, same)
+                    columns = {} if addition.columns is None else _other_columns(entry, old)
+                    store.set_columns(old.number, columns)
                     if entry.text != old.text:
-                        cut.append((entry._replace(number=old.number), old))
-                    elif addition.columns is not None and same:
-                        counts["columns"] += 1
+                        changed.append((entry._replace(number=old.number), old))
                     else:
-                        counts["same"] += 1
+                        counts["columns" if columns else "same"] += 1
                 after = self._place(after, new, addition, start)
                 start += len(new)
-                placed = self._cut([entry for entry, _ in cut], after, addition)
-                for entry, (_, old) in zip(placed, cut, strict=True):
+                placed = self._cut([entry for entry, _ in changed], after, addition)
+                for entry, (_, old) in zip(placed, changed, strict=True):
                     store.replace(entry, old)
-                dead = sum(old.passages for _, old in cut)
+                dead = sum(old.passages for _, old in changed)
                 after = _grown(after, placed, texts=0, dead=dead)
                 counts["added"] += len(new)
-                counts["changed"] += len(cut)
+                counts["changed"] += len(changed)
             if after.rows > before.rows:
                 after = self._encode(before, after, addition, f"fields.first >= {before.rows}")
             self._after = after
@@ -576,6 +562,12 @@ def _names(values: Iterable[str]) -> list[str]:
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     """Columns by their names as files have them, without regard to case."""
     return {name.strip().lower(): value for name, value in values.items() if value is not None}
+
+
+def _other_columns(entry: Entry, old: Entry) -> dict[str, Any]:
+    """Columns that differ from those of before; None empties one."""
+    columns = dict.fromkeys(old.columns) | entry.columns
+    return {name: value for name, value in columns.items() if value != old.columns.get(name)}
 
 
 def _checked(text: str, row: int) -> str:

@@ -190,6 +190,11 @@ def explain_score(
     pause()
     low, high = model.scale
     alignment, focus, notes = _looked(model, item, found.words)
+    if model.align([item]) is not None:
+        notes.append(
+            "A text is longer than the model reads and was scored by its passages: alignment, "
+            "attention and gradients show only its beginning."
+        )
     gradients = None
     if chosen is Method.GRADIENTS:
         from tertium.explain.gradients import word_gradients

@@ -7,8 +7,9 @@ import json
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
@@ -16,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
+from tertium.models.passages import Alignment, Span, align, cut_long
 from tertium.models.tokens import (
     BlankConditionWarning,
     TokenizationStats,
+    check_texts,
     check_triples,
     flat_pairs,
 )
@@ -48,7 +51,9 @@ __all__ = [
 ]
 
 Matrix = NDArray[np.float32]
+Grade = Callable[[list[TextPair], Matrix, Matrix], Matrix]
 Order = Literal["given", "both"]
+_MOST_PASSAGES = 64  # of a text: all pairs of passages are read together
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -197,6 +202,29 @@ class Model(ABC):
             items: pairs, or triples for a model that takes conditions.
             truncation: count cut texts here instead of warning.
         """
+
+    def align(
+        self, items: Sequence[tuple[str, ...]], *, prompt: str | None = None
+    ) -> Alignment | None:
+        """Pairs or triples in passages, if texts are longer than the model reads; else None.
+
+        Their score is then the mean over the passages of both texts, each text half of it, where a
+        passage counts as much as it scores with the best passage of the other text. A model that
+        reads both texts together reads at most 64 passages of each.
+
+        Args:
+            items: pairs, or triples for a model that takes conditions.
+            prompt: put before every passage (default: that of the model).
+        """
+        together = self.reads_together or self.takes_conditions
+        spans = self._passages(items, prompt)
+        return align(items, spans, most=_MOST_PASSAGES if together else None)
+
+    def _passages(
+        self, items: Sequence[tuple[str, ...]], prompt: str | None = None
+    ) -> list[list[Span]]:
+        """The passages of first and second texts in turn; none for what is read whole."""
+        return cut_long(self, [text for item in items for text in item[:2]], prompt=prompt)
 
     @abstractmethod
     def save(self, folder: Path | str) -> None:
@@ -429,12 +457,20 @@ class Embedder(Model):
         raise TertiumError(f"{self.name} cannot be saved: it is not a model of tertium.")
 
     def score(self, items: Iterable[TextPair], **options: Any) -> Matrix:
-        """Score of each pair, within the scale, in input order; options of :meth:`encode`."""
-        return self.score_vectors(*self._sides(items, **options))
+        """Score of each pair, within the scale, in input order; options of :meth:`encode`.
+
+        Texts that are longer than the model reads are compared by their passages: :meth:`align`.
+        """
+        return self._graded(items, self._grade_pairs, **options)[0].clip(*self.scale)
 
     def cosine(self, pairs: Iterable[TextPair], **options: Any) -> Matrix:
         """Cosine of each pair's embeddings; options of :meth:`encode`."""
-        return cosine_rows(*self._sides(pairs, **options))
+        return self._graded(pairs, _cosine_pairs, **options)[0]
+
+    def score_and_cosine(self, pairs: Iterable[TextPair], **options: Any) -> tuple[Matrix, Matrix]:
+        """What :meth:`score` and :meth:`cosine` give, with every text encoded once."""
+        grades, cosines = self._graded(pairs, self._grade_pairs, _cosine_pairs, **options)
+        return grades.clip(*self.scale), cosines
 
     def score_items(
         self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
@@ -442,7 +478,7 @@ class Embedder(Model):
         """Scores of pairs, also beyond the scale if the model goes there."""
         pairs = [(a, b) for a, b in items]
         options = {} if truncation is None else {"truncation": truncation}
-        return self.grade_vectors(*self._sides(pairs, **options))
+        return self._graded(pairs, self._grade_pairs, **options)[0]
 
     def score_vectors(self, first: Matrix, second: Matrix) -> Matrix:
         """What :meth:`score` makes of two texts' vectors, row by row."""
@@ -465,6 +501,9 @@ class Embedder(Model):
             a: texts, or their embeddings.
             b: likewise (default: ``a``).
         """
+        one, other = (_texts(side) for side in (a, a if b is None else b))
+        if one and other and (self.reads_together or any(cut_long(self, [*one, *other]))):
+            return self.score(list(product(one, other))).reshape(len(one), len(other))
         first = self._vectors(a)
         second = first if b is None else self._vectors(b)
         return self._grade_matrix(first, second).clip(*self.scale)
@@ -473,21 +512,27 @@ class Embedder(Model):
         return unit_rows(first) @ unit_rows(second).T
 
     def _vectors(self, texts: Any) -> Matrix:
-        if isinstance(texts, str):
-            texts = [texts]
-        if isinstance(texts, list | tuple) and texts and isinstance(texts[0], str):
-            return np.asarray(self.encode(texts))
+        if (read := _texts(texts)) is not None:
+            return np.asarray(self.encode(read))
         rows = texts.detach().cpu() if hasattr(texts, "detach") else texts
         return np.atleast_2d(np.asarray(rows, dtype=np.float32))
 
-    def _sides(self, pairs: Iterable[TextPair], **options: Any) -> tuple[Matrix, Matrix]:
-        rows = np.asarray(self.encode(flat_pairs(pairs), **options))
-        return rows[0::2], rows[1::2]
+    def _graded(self, items: Iterable[TextPair], *grades: Grade, **options: Any) -> list[Matrix]:
+        """What some grades make of pairs and their vectors; of long texts, of their passages."""
+        flat = check_texts(flat_pairs(items))
+        pairs = list(zip(flat[0::2], flat[1::2], strict=True))
+        alignment = self.align(pairs, prompt=options.get("prompt"))
+        rows = np.asarray(self.encode(flat if alignment is None else alignment.parts, **options))
+        if alignment is None:
+            return [grade(pairs, rows[0::2], rows[1::2]) for grade in grades]
+        return [alignment.score_vectors(rows, grade) for grade in grades]
+
+    def _grade_pairs(self, pairs: list[TextPair], first: Matrix, second: Matrix) -> Matrix:
+        return self.grade_vectors(first, second)
 
     def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
         self.check_condition(condition)
-        rows = np.asarray(self.encode([query, *texts]))
-        return self.score_vectors(np.broadcast_to(rows[0], rows[1:].shape), rows[1:])
+        return self.score([(query, text) for text in texts])
 
 
 class TripleScorer(Model):
@@ -519,8 +564,8 @@ class TripleScorer(Model):
 
         Each distinct triple is scored once, in batches of like length. A blank condition is left
         out and the sentences are compared without one, which one warning per call reports; an empty
-        sentence is read as the model's special tokens only. What exceeds the model's length is cut,
-        the longer sentence first; the condition stays.
+        sentence is read as the model's special tokens only. Texts that exceed the model's length
+        are compared by their passages (:meth:`align`), each with the condition.
 
         Args:
             items: two sentences and a condition each.
@@ -560,10 +605,18 @@ class TripleScorer(Model):
     def _graded(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> Matrix:
-        """Every distinct triple is graded once."""
+        """Every distinct triple is graded once; of long texts, every pair of passages."""
         places: dict[TextTriple, int] = {}
         rows = [places.setdefault(triple, len(places)) for triple in triples]
-        return self.grade(list(places), progress=progress, truncation=truncation)[rows]
+
+        def grade(some: list[TextTriple]) -> Matrix:
+            return self.grade(some, progress=progress, truncation=truncation)
+
+        alignment = self.align(list(places))
+        if alignment is None:
+            return grade(list(places))[rows]
+        truncation.cut += alignment.cut
+        return alignment.score(grade)[rows]
 
     def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
         return self.score([(query, text, condition or "") for text in texts])
@@ -573,6 +626,18 @@ def digest(description: Any) -> str:
     """The sha256 of plain values, whatever the order of their keys."""
     text = json.dumps(description, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _texts(side: Any) -> list[str] | None:
+    """Texts that were given as one or many; None for anything else."""
+    if isinstance(side, str):
+        return [side]
+    whole = isinstance(side, list | tuple) and all(isinstance(text, str) for text in side)
+    return list(side) if whole and side else None
+
+
+def _cosine_pairs(pairs: list[TextPair], first: Matrix, second: Matrix) -> Matrix:
+    return cosine_rows(first, second)
 
 
 def unit_rows(rows: Matrix) -> Matrix:

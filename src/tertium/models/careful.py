@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -187,18 +188,25 @@ class CarefulScorer(Embedder):
         **options: Any,
     ) -> Matrix:
         """Score of each pair, within the scale, in input order; options of :meth:`encode`."""
-        pairs = checked_pairs(items)
         kept = {} if truncation is None else {"truncation": truncation}
-        vectors = self.fast._sides(pairs, progress=progress, **kept, **options)
-        grades = self.fast.grade_vectors(*vectors)
-        return self.corrected(pairs, grades, progress=progress).clip(*self.scale)
+        grade = partial(self._grade_pairs, progress=progress)
+        found = self._graded(checked_pairs(items), grade, progress=progress, **kept, **options)
+        return found[0].clip(*self.scale)
 
-    def score_items(
-        self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
+    def _grade_pairs(
+        self,
+        pairs: list[TextPair],
+        first: Matrix,
+        second: Matrix,
+        *,
+        progress: bool | None = False,
     ) -> Matrix:
-        """Scores of pairs, also beyond the scale if the fast scorer goes there."""
-        pairs = [(a, b) for a, b in items]
-        return self.corrected(pairs, self.fast.score_items(pairs, truncation=truncation))
+        """Grades of the fast scorer as the judge corrects them, also beyond the scale."""
+        # What is cut is counted where the vectors are made: once is enough.
+        cut = TokenizationStats(unit="pair")
+        doubt = self.contradiction(pairs, progress=progress, truncation=cut)
+        grades = self.fast.grade_vectors(first, second)
+        return self.caution.corrected(pairs, grades, doubt, self.scale)
 
     def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
         """Vectors do not say what contradicts what."""
@@ -208,13 +216,8 @@ class CarefulScorer(Embedder):
         """Vectors do not say what contradicts what."""
         raise TertiumError(self._needs_texts())
 
-    def similarity(self, a: Any, b: Any = None) -> Matrix:
-        """The score of every one of ``a`` with every one of ``b``, which must be texts."""
-        first, second = (_texts(side) for side in (a, a if b is None else b))
-        if first is None or second is None:
-            raise TertiumError(self._needs_texts())
-        pairs = [(one, other) for one in first for other in second]
-        return self.score(pairs).reshape(len(first), len(second))
+    def _grade_matrix(self, first: Matrix, second: Matrix) -> Matrix:
+        raise TertiumError(self._needs_texts())
 
     def save(self, folder: Path | str) -> None:
         """Save whole, with a folder for the fast scorer and one for the judge."""
@@ -232,28 +235,8 @@ class CarefulScorer(Embedder):
             )
             write_manifest(temporary, manifest)
 
-    def corrected(
-        self, pairs: list[TextPair], grades: Matrix, *, progress: bool | None = False
-    ) -> Matrix:
-        """Grades of the fast scorer as the judge corrects them, also beyond the scale."""
-        # What is cut is counted where the grades are made: once is enough.
-        cut = TokenizationStats(unit="pair")
-        doubt = self.contradiction(pairs, progress=progress, truncation=cut)
-        return self.caution.corrected(pairs, grades, doubt, self.scale)
-
     def _needs_texts(self) -> str:
         return (
             f"{self.name} reads both texts of a pair together: give it texts, or take "
             f"{self.fast.name}, which compares vectors."
         )
-
-    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
-        self.check_condition(condition)
-        return self.score([(query, text) for text in texts])
-
-
-def _texts(side: Any) -> list[str] | None:
-    if isinstance(side, str):
-        return [side]
-    whole = isinstance(side, list | tuple) and all(isinstance(text, str) for text in side)
-    return list(side) if whole else None

@@ -30,6 +30,7 @@ from tertium.models.arrays import Arrays, arrays_digest
 from tertium.models.base import Part, TripleScorer, digest
 from tertium.models.graphs import ATTENTION, TOKENS
 from tertium.models.light import load_encoder
+from tertium.models.passages import Span
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats, lean_batches, run_batches
 from tertium.models.triples import JoinedIds, TripleReader
@@ -269,6 +270,11 @@ class ConditionalScorer(Part, TripleScorer):
         batch = self.reader.batch(self.reader.sequences(triples))
         sides = len(self.layout.sequences)
         return {name: rows.reshape(sides, -1, rows.shape[1]) for name, rows in batch.items()}
+
+    def _passages(
+        self, items: Sequence[tuple[str, ...]], prompt: str | None = None
+    ) -> list[list[Span]]:
+        return self.reader.passages([(a, b, condition) for a, b, condition in items])
 
     def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from tertium.data.labels import OrderedLabels
 from tertium.models.base import Member, Model, Order
 from tertium.models.conditional import ConditionalScorer
+from tertium.models.passages import Span
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokens import TokenizationStats, checked_pairs
 from tertium.records.manifest import Manifest
@@ -62,14 +64,17 @@ class CrossModel(Model):
         *,
         progress: bool | None = None,
     ) -> Matrix:
-        """Every distinct pair is graded once."""
+        """Every distinct pair is graded once; of long texts, every pair of passages."""
         stats = TokenizationStats(unit="pair") if truncation is None else truncation
         places: dict[TextPair, int] = {}
         rows = [places.setdefault(pair, len(places)) for pair in pairs]
-        found = self._grade(list(places), progress=progress, stats=stats)[rows]
+        grade = partial(self._grade, progress=progress, stats=stats)
+        alignment = self.align(list(places))
+        found = grade(list(places)) if alignment is None else alignment.score(grade)
+        stats.cut += 0 if alignment is None else alignment.cut
         if truncation is None:
             stats.report()
-        return np.asarray(found, np.float32)
+        return np.asarray(found[rows], np.float32)
 
     @abstractmethod
     def _grade(
@@ -175,6 +180,11 @@ class CrossScorer(CrossModel):
             asked += [(b, a, "") for a, b in pairs]
         found = self._scorer.grade(asked, progress=progress, truncation=stats)
         return found.reshape(-1, len(pairs)).mean(axis=0) if asked else found
+
+    def _passages(
+        self, items: Sequence[tuple[str, ...]], prompt: str | None = None
+    ) -> list[list[Span]]:
+        return self._scorer._passages([(a, b, "") for a, b in items])
 
 
 def _order(manifest: Manifest) -> Order:

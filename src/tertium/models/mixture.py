@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.models.base import Embedder, EncodeOptions, Member, Model, TripleScorer, unit_rows
+from tertium.models.passages import Span
 from tertium.models.tokens import TokenizationStats
 from tertium.records.manifest import FILE_NAME, Manifest, MemberEntry, write_manifest
 from tertium.types import Kind, TextTriple
@@ -205,6 +206,13 @@ class ConditionalAverage(_Mixture, TripleScorer):
         """Lowest and highest label."""
         low, high = self.members[0].model.scale
         return low, high
+
+    def _passages(
+        self, items: Sequence[tuple[str, ...]], prompt: str | None = None
+    ) -> list[list[Span]]:
+        """Those of the member that reads least."""
+        each = (member.model._passages(items) for member in self.members)
+        return [max(spans, key=len) for spans in zip(*each, strict=True)]
 
     def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats

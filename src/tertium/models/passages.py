@@ -1,18 +1,34 @@
 """Long texts in passages: cut at the ends of sentences, so that none is longer than a model reads.
 
 Neighbours share some sentences, so that what stands at a border is found whole in one of them.
+Two long texts are compared by their passages: each counts as much as it has in common with the
+most similar passage of the other text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from tertium.models.base import Model
-from tertium.models.text_encoder import TextEncoder
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Span", "cut_long", "sentences"]
+from tertium.models.tokens import chunks, valid_text
+
+if TYPE_CHECKING:
+    from tertium.models.base import Model
+    from tertium.models.tokenizer import Tokenizer
+
+__all__ = ["Alignment", "Count", "Span", "align", "counter", "cut_long", "cut_texts"]
+__all__ += ["sentences"]
 
 Span = tuple[int, int]  # first character, and the first one after the last
 
+Count = Callable[[Sequence[str]], list[int]]  # tokens of each text itself
+
+_TOGETHER = 4096  # pairs of passages that are scored together
+_LEAST = 8  # tokens of a passage, else texts are not cut
 _OVERLAP = 0.2  # share of a passage that the one before it may have as well
 _END = re.compile(
     "(?<=[.!?\u2026])[\"')\\]\u00bb\u201d\u2019]*\\s+"  # a full stop, closing quotes, white space
@@ -37,50 +53,66 @@ def sentences(text: str) -> list[Span]:
     return [*found, (start, end)] if end > start else found
 
 
-def cut_long(model: Model, texts: Sequence[str], *, prompt: str | None = None) -> list[list[Span]]:
+def cut_long(
+    model: "Model", texts: Sequence[str], *, prompt: str | None = None
+) -> list[list[Span]]:
     """The passages of each text; a text that the model reads whole has none.
 
     Args:
-        model: with readers; one that has none reads everything.
+        model: one without readers, or with static ones only, reads everything.
         texts: any.
         prompt: put before every passage (default: that of the model).
     """
-    if not model.readers:
+    readers = [reader for reader in model.readers if reader.max_length < sys.maxsize]
+    if not readers:
         return [[] for _ in texts]
-    reader = min(model.readers, key=lambda each: each.max_length)
+    reader = min(readers, key=lambda each: each.max_length)
     before = reader.prompt if prompt is None else prompt
     budget = reader.max_length - len(reader.text_tokenizer.ids([before])[0])
     # No tokenizer makes more tokens than there are bytes.
     long = [at for at, text in enumerate(texts) if len(text) > budget // 4]
     long = [at for at in long if len(texts[at].encode(errors="replace")) > budget]
-    lengths = _count(reader, [texts[at] for at in long])
     found: list[list[Span]] = [[] for _ in texts]
-    for at, length in zip(long, lengths, strict=True):
-        if length > budget > 0:
-            found[at] = list(_packed(reader, texts[at], budget))
+    for at, spans in zip(
+        long,
+        cut_texts([texts[at] for at in long], counter(reader.text_tokenizer), budget),
+        strict=True,
+    ):
+        found[at] = spans
     return found
 
 
-def _count(reader: TextEncoder, texts: Sequence[str]) -> list[int]:
-    """Tokens of each text itself."""
-    if not texts:
-        return []
-    tokenizer = reader.text_tokenizer
+def counter(tokenizer: "Tokenizer") -> Count:
+    """Counts tokens without those that frame a text."""
     frame = len(tokenizer.ids([""])[0])
-    return [len(ids) - frame for ids in tokenizer.ids(list(texts))]
+    return lambda texts: [len(ids) - frame for ids in tokenizer.ids(list(map(valid_text, texts)))]
 
 
-def _packed(reader: TextEncoder, text: str, budget: int) -> Iterator[Span]:
-    """As many sentences as fit, then those that follow and the last few before them."""
+def cut_texts(texts: Sequence[str], count: Count, budget: int) -> list[list[Span]]:
+    """The passages of each text, of at most ``budget`` tokens; none if it is not longer."""
+    if budget < _LEAST or not texts:
+        return [[] for _ in texts]
+    return [
+        _cut(text, count, budget) if length > budget else []
+        for text, length in zip(texts, count(texts), strict=True)
+    ]
+
+
+def _cut(text: str, count: Count, budget: int) -> list[Span]:
     pieces = sentences(text)
-    lengths = _count(reader, [text[a:b] for a, b in pieces])
+    lengths = count([text[a:b] for a, b in pieces])
     while max(lengths) > budget:  # a sentence that is too long is cut between words
         pieces = [
             part
             for piece, length in zip(pieces, lengths, strict=True)
             for part in ([piece] if length <= budget else _halves(text, piece))
         ]
-        lengths = _count(reader, [text[a:b] for a, b in pieces])
+        lengths = count([text[a:b] for a, b in pieces])
+    return list(_packed(pieces, lengths, budget))
+
+
+def _packed(pieces: Sequence[Span], lengths: Sequence[int], budget: int) -> Iterator[Span]:
+    """As many sentences as fit, then those that follow and the last few before them."""
     first, total = 0, 0
     for at, length in enumerate(lengths):
         if total + length > budget:
@@ -99,3 +131,88 @@ def _halves(text: str, piece: Span) -> list[Span]:
     spaces = (text.rfind(" ", start + 1, middle), text.find(" ", middle, stop - 1))
     near = min((at for at in spaces if at > 0), key=lambda at: abs(at - middle), default=middle)
     return [(start, near), (near + (text[near] == " "), stop)]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Pairs or triples whose texts are compared by their passages.
+
+    Attributes:
+        parts: all distinct passages; a text that is read whole is one.
+        places: for both texts of each item, the places of their passages among ``parts``.
+        rest: the condition of each item, if it has one.
+        cut: items of which not all passages are read.
+    """
+
+    parts: list[str]
+    places: list[tuple[list[int], list[int]]]
+    rest: list[tuple[str, ...]]
+    cut: int
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Every passage of the first text with every one of the second, item by item."""
+        return ((a, b) for first, second in self.places for a in first for b in second)
+
+    def items(self) -> Iterator[tuple[Any, ...]]:
+        """The same as texts, with the condition of the item."""
+        for (first, second), rest in zip(self.places, self.rest, strict=True):
+            for a in first:
+                yield from ((self.parts[a], self.parts[b], *rest) for b in second)
+
+    def score(self, score: Callable[[list[Any]], NDArray[Any]]) -> NDArray[np.float32]:
+        """Scores of the items, from those that ``score`` gives pairs of passages."""
+        return self.join(np.concatenate([score(some) for some in chunks(self.items(), _TOGETHER)]))
+
+    def score_vectors(
+        self,
+        vectors: NDArray[Any],
+        score: Callable[[list[Any], NDArray[Any], NDArray[Any]], NDArray[Any]],
+    ) -> NDArray[np.float32]:
+        """The same from the vectors of ``parts``."""
+        found = []
+        for some in chunks(self.pairs(), _TOGETHER):
+            first, second = (list(side) for side in zip(*some, strict=True))
+            texts = [(self.parts[a], self.parts[b]) for a, b in some]
+            found.append(score(texts, vectors[first], vectors[second]))
+        return self.join(np.concatenate(found))
+
+    def join(self, scores: NDArray[Any]) -> NDArray[np.float32]:
+        """The score of each item: the mean over the passages of both texts, each text half of it.
+
+        A passage counts as much as it scores with the best passage of the other text.
+        """
+        found = np.empty(len(self.places), np.float32)
+        start = 0
+        for at, (first, second) in enumerate(self.places):
+            block = scores[start : start + len(first) * len(second)]
+            block = block.reshape(len(first), len(second))
+            found[at] = (block.max(axis=1).mean() + block.max(axis=0).mean()) / 2
+            start += block.size
+        return found
+
+
+def align(
+    items: Sequence[tuple[str, ...]], spans: Sequence[list[Span]], *, most: int | None = None
+) -> Alignment | None:
+    """Items in passages; None if all texts are read whole.
+
+    Args:
+        items: two texts each, perhaps with a condition.
+        spans: the passages of first and second texts in turn; none for what is read whole.
+        most: passages of a text that are read; None: all.
+    """
+    if not any(spans):
+        return None
+    parts: dict[str, int] = {}
+    places: list[list[int]] = []
+    for at, cuts in enumerate(spans):
+        text = items[at // 2][at % 2]
+        passages = [text[a:b] for a, b in cuts[:most]] or [text]
+        places.append([parts.setdefault(passage, len(parts)) for passage in passages])
+    long = [most is not None and len(cuts) > most for cuts in spans]
+    return Alignment(
+        list(parts),
+        list(zip(places[0::2], places[1::2], strict=True)),
+        [tuple(item[2:]) for item in items],
+        sum(a or b for a, b in zip(long[0::2], long[1::2], strict=True)),
+    )

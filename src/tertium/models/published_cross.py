@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from tertium.models.checkpoints import SAFE
 from tertium.models.conditional import ConditionalScorer
 from tertium.models.cross import CrossModel, CrossScorer
 from tertium.models.light import load_encoder
+from tertium.models.passages import Span, cut_texts
 from tertium.models.tokenizer import NotLightError, read_json
 from tertium.models.tokens import TokenizationStats
 from tertium.types import TextPair
@@ -181,10 +183,7 @@ class TorchCrossEncoder(CrossModel):
 
         if not pairs:
             return np.empty(0, np.float32)
-        first, second = ([pair[side] for pair in pairs] for side in (0, 1))
-        ids = self._model.tokenizer(first, second, truncation=False, verbose=False)["input_ids"]
-        cut = sum(len(row) > self._limit for row in ids)
-        stats.add(cut=cut, texts=len(pairs), limit=self._limit)
+        stats.add(cut=0, texts=len(pairs), limit=self._limit)
         found = self._model.predict(
             pairs,
             batch_size=_BATCH,
@@ -193,6 +192,20 @@ class TorchCrossEncoder(CrossModel):
             convert_to_numpy=True,
         )
         return np.asarray(found, np.float32).reshape(-1)
+
+    def _passages(
+        self, items: Sequence[tuple[str, ...]], prompt: str | None = None
+    ) -> list[list[Span]]:
+        found: list[list[Span]] = []
+        lengths = self._count(*zip(*items, strict=True)) if items else []
+        budget = (self._limit - self._count([""], [""])[0]) // 2
+        for pair, length in zip(items, lengths, strict=True):
+            found += [[], []] if length <= self._limit else cut_texts(pair, self._count, budget)
+        return found
+
+    def _count(self, *sides: Sequence[str]) -> list[int]:
+        ids = self._model.tokenizer(*map(list, sides), truncation=False, verbose=False)
+        return [len(row) for row in ids["input_ids"]]
 
     @property
     def _limit(self) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
 from tertium.heads.layout import HeadLayout
+from tertium.models.passages import Span, cut_texts
 from tertium.models.tokenizer import Tokenizer
 from tertium.models.tokens import padded, valid_text
 from tertium.types import TextTriple
@@ -17,6 +18,7 @@ from tertium.types import TextTriple
 __all__ = ["JoinedIds", "TripleReader", "TripleTokenizer", "shared_budget"]
 
 _PADDING = -1
+_FRAME = 4  # special tokens around two texts and a condition
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,24 @@ class TripleReader:
             )
             for triple in stripped
         ]
+
+    def passages(self, triples: Sequence[TextTriple]) -> list[list[Span]]:
+        """The passages of first and second texts in turn; none in a triple that is read whole."""
+        limit = self.tokenizer.max_length
+        sizes = [sum(len(text.encode(errors="replace")) for text in each) for each in triples]
+        long = [at for at, size in enumerate(sizes) if size + _FRAME > limit]  # a token is a byte
+        shared = max(sum(member < 2 for member in members) for members in self.layout.sequences)
+        found: list[list[Span]] = [[] for _ in range(2 * len(triples))]
+        for at, row in zip(long, self.sequences([triples[at] for at in long]), strict=True):
+            if any(sequence.cut for sequence in row):
+                first, second, condition = triples[at]
+                room = limit - _FRAME - self._count([condition])[0]
+                found[2 * at : 2 * at + 2] = cut_texts([first, second], self._count, room // shared)
+        return found
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        ids = self.tokenizer.tokenize(texts)
+        return [len(ids[text]) for text in texts]
 
     def batch(self, rows: Sequence[tuple[JoinedIds, ...]]) -> dict[str, NDArray[np.int64]]:
         """A batch: all first sequences, then all second ones, padded together."""

@@ -19,7 +19,7 @@ from tertium.evaluation.metrics import hundred, spearman
 from tertium.evaluation.pairs import Aim, LabelledPairs, decide, figures, folds_of, resampled
 from tertium.evaluation.thresholds import average_precision
 from tertium.files import atomic_folder, check_new_folder, sha256
-from tertium.models.base import Embedder, Model, cosine_rows
+from tertium.models.base import Embedder, Model
 from tertium.models.names import resolve
 from tertium.recipes.files import called
 from tertium.records.decision import Decision, DecisionSource, Measure, Rule
@@ -239,13 +239,7 @@ def measures(
     pairs = [(item[0], item[1]) for item in items]
     if not isinstance(model, Embedder):
         return {"score": _finite(model, model.score(pairs, progress=progress))}
-    vectors = np.asarray(model.encode([text for pair in pairs for text in pair], progress=progress))
-    first, second = vectors[0::2], vectors[1::2]
-    cosines = cosine_rows(first, second)
-    if model.reads_together:
-        scores = model.score(pairs, progress=progress)
-    else:
-        scores = model.score_vectors(first, second)
+    scores, cosines = model.score_and_cosine(pairs, progress=progress)
     found: dict[Measure, Vector] = {"score": _finite(model, scores)}
     if not np.array_equal(scores, cosines):
         found["cosine"] = _finite(model, cosines)

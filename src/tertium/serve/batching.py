@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tertium.models.passages import Alignment
 from tertium.serve.errors import APIError
 
 __all__ = [
@@ -175,6 +176,7 @@ class QueuedRequest:
         rows: results so far.
         done: how many items have a result.
         dropped: nobody is waiting for it any more.
+        alignment: how scores of passages become scores of long texts, if there are any.
     """
 
     head: dict[str, Any]
@@ -184,6 +186,7 @@ class QueuedRequest:
     rows: Matrix | None = None
     done: int = 0
     dropped: bool = False
+    alignment: Alignment | None = None
 
     @property
     def id(self) -> int:
@@ -215,7 +218,8 @@ class QueuedRequest:
         """Number of tokens and of truncated items, for the answer."""
         return {
             "tokens": sum(item.tokens for item in self.items),
-            "cut": sum(item.cut for item in self.items),
+            "cut": sum(item.cut for item in self.items)
+            + (0 if self.alignment is None else self.alignment.cut),
         }
 
     @property

@@ -10,7 +10,8 @@ from tertium.corpus.rows import unit
 from tertium.errors import TertiumError
 from tertium.explain.words import split_words
 from tertium.models.base import Embedder, Model
-from tertium.serve.batching import BatchQueue, QueuedRequest
+from tertium.models.passages import Alignment
+from tertium.serve.batching import BatchQueue, Matrix, QueuedRequest
 from tertium.serve.errors import APIError, where
 from tertium.serve.explaining import Explanations, Make, explain, explains, scorings
 from tertium.serve.protocol import Message
@@ -75,10 +76,18 @@ class HostedModel:
         if task.head["kind"] == "explain":
             self.explanations.admit(task)
             return
-        if task.head["kind"] == "score" and self.pairs is not None:
-            task.contents = list(zip(task.contents[0::2], task.contents[1::2], strict=True))
-            self.pairs.admit(task)
-            return
+        if task.head["kind"] == "score":
+            pairs = list(zip(task.contents[0::2], task.contents[1::2], strict=True))
+            alignment = task.alignment = self.model.align(pairs)
+            if self.pairs is not None:
+                task.contents = pairs if alignment is None else list(alignment.items())
+                self.pairs.admit(task)
+                return
+            task.contents = task.contents if alignment is None else alignment.parts
+        elif self.model.takes_conditions and task.head["kind"] != "embed":
+            task.alignment = self.model.align(task.contents)
+            if task.alignment is not None:
+                task.contents = list(task.alignment.items())
         if task.head["kind"] == "embed" and self._embedder is None:
             message = f"{self.name} reads both texts together and has no embeddings."
             raise APIError(400, "no_embeddings", message, param="model")
@@ -97,14 +106,24 @@ class HostedModel:
             vectors = unit(rows[:, : task.head["dimensions"]])
             return {**task.counts, "shape": list(vectors.shape)}, vectors.astype("<f4").tobytes()
         if kind == "score" and self.pairs is None:
-            assert self._embedder is not None
-            rows = self._embedder.score_vectors(rows[0::2], rows[1::2])
+            rows = self._score_vectors(rows, task.alignment)
+        elif task.alignment is not None:
+            rows = task.alignment.join(rows)
+        rows = rows.clip(*self.model.scale)
         scale = [float(end) for end in self.model.scale]
         decision = self.model.decision
         said = None if decision is None else [each.to_json() for each in decision.verdicts(rows)]
         about = None if decision is None else decision.to_json()
         scores = {"scores": rows.tolist(), "scale": scale}
         return {**task.counts, **scores, "decisions": said, "decision": about}, b""
+
+    def _score_vectors(self, rows: Matrix, alignment: Alignment | None) -> Matrix:
+        """Scores of pairs from the vectors of their texts, or of the passages of these."""
+        model = self.model
+        assert isinstance(model, Embedder)
+        if alignment is None:
+            return model.score_vectors(rows[0::2], rows[1::2])
+        return alignment.score_vectors(rows, lambda _, *sides: model.grade_vectors(*sides))
 
     @property
     def _embedder(self) -> Embedder | None:

@@ -120,11 +120,12 @@ class JointReader:
         return [Tokenized(*each) for each in zip(items, sums, strict=True)]
 
     def run(self, items: Sequence[Tokenized]) -> Matrix:
-        """One score per item."""
+        """One score per item, perhaps beyond the scale."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TertiumWarning)
             texts = [cast(tuple[str, ...], item.key) for item in items]
-            return np.asarray(self.model.score(texts, progress=False), np.float32)
+            found = self.model.score_items(texts, truncation=TokenizationStats())
+            return np.asarray(found, np.float32)
 
 
 def _characters(model: Model) -> int:
