@@ -3,10 +3,13 @@
 python benchmarks/index_life.py                       # 10 k, 100 k and 1 M drawn vectors: long
 python benchmarks/index_life.py --sizes 10000         # one size
 python benchmarks/index_life.py --sentences           # 58,674 real sentences, encoded first
+python benchmarks/index_life.py --sizes 1000000 --keep DIR   # twice: once to build, once to ask
 python benchmarks/index_life.py --smoke               # seconds; publishes nothing
 
 LanceDB, DuckDB and sqlite-vec are measured where they can be imported.
 Filters leave a tenth of the texts. All use one thread and wait for the disk as they do by default.
+With --keep the stores stay in a folder; a second run finds them there and only asks them, so that
+a build may take its time beside other work.
 """
 
 import argparse
@@ -25,7 +28,7 @@ from search_vectors import K, drawn, timed
 
 from tertium.corpus import Index
 from tertium.corpus.exact import nearest
-from tertium.corpus.rows import Rows
+from tertium.corpus.rows import Rows, unit
 from tertium.models.base import Embedder
 
 HEADER = ["store", "build", "add 1 %", "delete 1 %", "query", "recall@10", "filtered", "recall@10"]
@@ -69,6 +72,10 @@ class Ours:
             self.folder, texts, self.model, ids=ids, columns=columns, vectors=rows, progress=False
         )
 
+    def open(self) -> None:
+        """As it was left."""
+        self.index = Index.open(self.folder, self.model)
+
     def add(self, rows: np.ndarray, texts: Sequence[str], start: int) -> None:
         """Likewise."""
         ids, columns = _columns(start, len(rows))
@@ -109,6 +116,10 @@ class Lance:
         self.table = self.database.create_table("t", self._batch(rows, texts, 0))
         if len(rows) >= 20_000:
             self.table.create_index(metric="cosine", index_type="IVF_HNSW_SQ")
+
+    def open(self) -> None:
+        """As it was left."""
+        self.table = self.database.open_table("t")
 
     def add(self, rows: np.ndarray, texts: Sequence[str], start: int) -> None:
         """Without bringing the index up to date."""
@@ -178,16 +189,20 @@ class Duck:
     def __init__(self, folder: Path, vectors: np.ndarray) -> None:
         import duckdb
 
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self.folder, self.width = folder, vectors.shape[1]
         self.connection = duckdb.connect(str(folder / "vectors.duckdb"), config={"threads": 1})
         self.connection.execute(
-            f"CREATE TABLE t (id BIGINT, part BIGINT, text VARCHAR, vector FLOAT[{self.width}])"
+            "CREATE TABLE IF NOT EXISTS t "
+            f"(id BIGINT, part BIGINT, text VARCHAR, vector FLOAT[{self.width}])"
         )
 
     def build(self, rows: np.ndarray, texts: Sequence[str]) -> None:
         """From Arrow."""
         self.add(rows, texts, 0)
+
+    def open(self) -> None:
+        """It is."""
 
     def add(self, rows: np.ndarray, texts: Sequence[str], start: int) -> None:
         """From Arrow."""
@@ -226,19 +241,24 @@ def main() -> None:
     parser.add_argument("--sizes", default="10000,100000,1000000", help="with commas")
     parser.add_argument("--sentences", action="store_true", help="real sentences instead")
     parser.add_argument("--stores", default=",".join(STORES), help="with commas")
+    parser.add_argument("--vectors", type=Path, help="of the sentences, as encode writes them")
+    parser.add_argument("--keep", type=Path, help="a folder for the stores, to be asked again")
     parser.add_argument("--smoke", action="store_true", help="tiny, nothing is kept")
     options = parser.parse_args()
     names = options.stores.split(",")
     if options.sentences:
-        texts, vectors = _sentences()
+        texts, vectors = sentences(options.vectors)
+        order = np.random.default_rng(0).permutation(len(texts))
+        texts, vectors = [texts[at] for at in order], vectors[order]
         title = f"An index of {len(texts):,} sentences over its life, width {vectors.shape[1]}"
-        publish("index_life_sentences", title, HEADER, _table(names, vectors, texts))
+        rows = _table(names, vectors, texts, options.keep)
+        publish("index_life_sentences", title, HEADER, rows)
         return
     sizes = [500] if options.smoke else [int(size) for size in options.sizes.split(",")]
     for size in sizes:
         vectors = drawn(size + QUERIES, 32 if options.smoke else 384, kind="clustered")
         texts = _drawn_texts(len(vectors))
-        rows = _table(names, vectors, texts)
+        rows = _table(names, vectors, texts, options.keep)
         if options.smoke:
             print(HEADER, *rows, sep="\n")
         else:
@@ -246,31 +266,40 @@ def main() -> None:
             publish(f"index_life_{size}", title, HEADER, rows)
 
 
-def _table(names: Sequence[str], vectors: np.ndarray, texts: Sequence[str]) -> list[list[str]]:
+def _table(
+    names: Sequence[str], vectors: np.ndarray, texts: Sequence[str], keep: Path | None
+) -> list[list[str]]:
     rows = []
     for name in names:
         package, kind = STORES[name]
         if importlib.util.find_spec(package) is None:
             rows.append([name, *[""] * (len(HEADER) - 2), f"not installed: pip install {package}"])
             continue
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary if keep is None else keep) / f"{package}-{len(vectors)}"
+            there = folder.exists()
             try:
-                store = kind(Path(folder) / "store", vectors)
+                store = kind(folder, vectors)
             except ImportError as error:
                 rows.append([name, *[""] * (len(HEADER) - 2), str(error)])
                 continue
-            rows.append([name, *_life(store, vectors, texts)])
+            rows.append([name, *_life(store, vectors, texts, there=there)])
     return rows
 
 
-def _life(store: Any, vectors: np.ndarray, texts: Sequence[str]) -> list[str]:
+def _life(store: Any, vectors: np.ndarray, texts: Sequence[str], *, there: bool) -> list[str]:
     queries, stored = vectors[:QUERIES], np.ascontiguousarray(vectors[QUERIES:])
     asked, texts = texts[:QUERIES], [f"{QUERIES + at} {t}" for at, t in enumerate(texts[QUERIES:])]
     first = len(stored) - len(stored) // 100
-    built, _ = timed(lambda: store.build(stored[:first], texts[:first]))
-    added, _ = timed(lambda: store.add(stored[first:], texts[first:], first))
     gone = np.random.default_rng(1).permutation(len(stored))[: len(stored) // 100]
-    deleted, _ = timed(lambda: store.delete(gone.tolist()))
+    changes = ["", "", ""]
+    if there:
+        store.open()
+    else:
+        built, _ = timed(lambda: store.build(stored[:first], texts[:first]))
+        added, _ = timed(lambda: store.add(stored[first:], texts[first:], first))
+        deleted, _ = timed(lambda: store.delete(gone.tolist()))
+        changes = [f"{built:.1f} s", f"{added:.2f} s", f"{deleted:.2f} s"]
     alive = np.ones(len(stored), np.bool_)
     alive[gone] = False
     tenth = alive & (np.arange(len(stored)) % 10 == 3)
@@ -282,7 +311,7 @@ def _life(store: Any, vectors: np.ndarray, texts: Sequence[str]) -> list[str]:
         hybrid = f"{1000 * float(np.median(each)):.2f} ms"
     size = sum(path.stat().st_size for path in store.folder.rglob("*") if path.is_file())
     return [
-        *(f"{built:.1f} s", f"{added:.2f} s", f"{deleted:.2f} s"),
+        *changes,
         *(f"{plain:.2f} ms", f"{recall:.4f}", f"{filtered:.2f} ms", f"{precise:.4f}"),
         *(hybrid, f"{size / 2**20:,.0f}"),
     ]
@@ -317,15 +346,18 @@ def _drawn_texts(count: int) -> list[str]:
     return [" ".join(f"w{word}" for word in row) for row in words.tolist()]
 
 
-def _sentences() -> tuple[list[str], np.ndarray]:
+def sentences(
+    vectors: Path | None = None, *, limit: int | None = None
+) -> tuple[list[str], np.ndarray]:
+    """Real sentences and their unit vectors, read from a file or made now."""
     import tertium
 
     path = data_folder() / "wiki_sentences.txt.gz"
     with gzip.open(path, "rt", encoding="utf-8") as stream:
-        texts = [line.strip() for line in stream]
-    order = np.random.default_rng(0).permutation(len(texts))
-    texts = [texts[at] for at in order]
-    return texts, tertium.load().encode(texts, normalize=True)
+        texts = [line.strip() for line in stream][:limit]
+    if vectors is None:
+        return texts, tertium.load().encode(texts, normalize=True)
+    return texts, unit(np.load(vectors)[: len(texts)])
 
 
 if __name__ == "__main__":
