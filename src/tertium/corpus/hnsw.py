@@ -16,7 +16,7 @@ from tertium.corpus.rows import Positions
 from tertium.errors import TertiumError, require
 from tertium.models.base import Embedder
 
-__all__ = ["EXACT_PAIRS", "EXACT_SEARCH", "Graph", "Method"]
+__all__ = ["EXACT_PAIRS", "EXACT_SEARCH", "EXPANSION", "Graph", "Method"]
 __all__ += ["check_threshold", "chosen_threshold", "codes"]
 
 EXACT_SEARCH = 20_000  # vectors up to which an index is searched exactly
@@ -25,7 +25,7 @@ EXACT_PAIRS = 1_000_000  # texts up to which mining and cleaning compare all wit
 _CONNECTIVITY = 16  # links of a node
 _MANY = 16  # queries that are worth a second thread
 _FIRST = 1024  # nodes that are added one by one: in a small graph two at a time can miss each other
-_EXPANSION = 128  # candidates that are looked at while adding and while searching
+EXPANSION = 128  # candidates that are looked at while adding and while searching
 
 
 class Method(StrEnum):
@@ -84,8 +84,8 @@ class Graph:
             metric="cos",
             dtype="i8",
             connectivity=_CONNECTIVITY,
-            expansion_add=_EXPANSION,
-            expansion_search=_EXPANSION,
+            expansion_add=EXPANSION,
+            expansion_search=EXPANSION,
         )
 
     @classmethod

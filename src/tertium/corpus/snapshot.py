@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.corpus.exact import Found, nearest, ranked
-from tertium.corpus.hnsw import Graph
+from tertium.corpus.hnsw import EXPANSION, Graph
 from tertium.corpus.rows import Matrix, Positions, Rows
 from tertium.corpus.store import Dtype, Entry, IndexManifest, Recall, Store, damaged
 from tertium.corpus.where import Where, parse_where
@@ -20,7 +20,6 @@ from tertium.errors import TertiumError
 __all__ = ["Place", "Snapshot", "measure_recall", "open_snapshot"]
 
 _MORE = 16  # candidates beyond those asked for, since a graph knows vectors only roughly
-_SPARE = 1.5  # the same, where a filter takes some of them away
 _STEP = 10  # vectors that are compared in the time in which a graph finds one more candidate
 _MASKS = 16  # filters that are remembered
 _DEPTH = 100  # texts of either list that are fused
@@ -180,8 +179,9 @@ class Snapshot:
     def _by_graph(self, graph: Graph, queries: Matrix, k: int, mask: Mask | None) -> Positions:
         """Candidates of each query: from the graph, or exactly where that takes less time.
 
-        Of what the graph gives, a mask leaves a share; where that is fewer than wanted the graph is
-        asked for more. So a filter never costs recall: all that is as near was looked at.
+        Of what the graph gives, a mask leaves a share, so the graph is asked for as many more: what
+        is left is what it would look at without a mask. Where that is fewer than wanted, it is
+        asked again.
         """
         wide = max(2 * k, k + _MORE)
         if mask is None:
@@ -189,7 +189,7 @@ class Snapshot:
         allowed, total = int(mask.sum()), len(mask)
         found = np.full((len(queries), wide), -1, np.int64)
         left = np.arange(len(queries))
-        asked = int(_SPARE * wide * total / max(allowed, 1)) + 1
+        asked = int(max(wide, EXPANSION) * total / max(allowed, 1)) + 1
         while len(left) and asked < total and asked * _STEP < allowed:
             keys = graph.search(queries[left], asked)
             keys = np.where((keys >= 0) & mask[keys], keys, -1)
