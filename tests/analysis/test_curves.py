@@ -96,5 +96,5 @@ def test_gains_are_seed_by_seed() -> None:
     assert base.get_linestyle() == "--"
     np.testing.assert_allclose(gains.get_xydata(), [(100, 6), (1000, 2.5), (10000, 1.5)])
     assert list(spans[0].get_ydata()) == [4.0, 8.0]
-    with pytest.raises(TertiumError, match="another one"):
+    with pytest.raises(TertiumError, match="at least one other"):
         low_shot_gains({"simcse": AVERAGES["simcse"]}, baseline="simcse")

@@ -483,7 +483,7 @@ def test_a_full_disk_is_told_and_the_job_goes_on_later(
     with monkeypatch.context() as patch:
         patch.setattr(folder.ShardWriter, "write", write)
         what = "cannot be written" if code == errno.EIO else "no space left"
-        with pytest.raises(TertiumError, match=f"{what}.*run the same command"):
+        with pytest.raises(TertiumError, match=f"{what}.*rerun the command"):
             job(texts, tmp_path / "out", model=model, execution=one)
     left = [path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"]
     assert sorted(left) == [

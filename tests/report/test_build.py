@@ -65,7 +65,7 @@ def test_one_model(tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
     assert "a cosine, not a grade" in reasons(found, "calibration")
     assert "no model here takes conditions" in reasons(found, "conditions")
     assert "no runs were given" in reasons(found, "runs")
-    assert "two models" in reasons(found, "energy")
+    assert "two transformer models" in reasons(found, "energy")
     files = {
         path.relative_to(tmp_path / "report").as_posix()
         for path in found.page.parent.rglob("*")
