@@ -75,7 +75,7 @@ def test_a_twins_energy_is_the_mean_of_its_towers(tiny_bert: Path) -> None:
 
 def test_what_cannot_be_measured_is_said(tiny_bert: Path, tmp_path: Path) -> None:
     encoder = loaded(tiny_bert)
-    with pytest.raises(TertiumError, match="give at least one"):
+    with pytest.raises(TertiumError, match="needs at least one text"):
         layer_energies(encoder, [])
     deep = loaded(tiny_model(tmp_path / "deep", layers=2))
     with pytest.raises(TertiumError, match="differ in depth"):
