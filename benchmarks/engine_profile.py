@@ -20,7 +20,7 @@ from tertium.engines.export import export
 from tertium.engines.runtimes import GRAPH, session
 
 ENGINES = ("onnx", "onnx-int8")
-SHAPES = ((64, 16), (8, 128))  # texts and tokens of a batch
+SHAPES = ((1, 12), (64, 16), (8, 128))  # texts and tokens of a batch
 RUNS = 20
 SHOWN = 6
 

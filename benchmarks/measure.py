@@ -134,8 +134,18 @@ def _publish(rounds: list[Figures], options: argparse.Namespace) -> None:
 
 def _publish_quality(requests: list[tuple[str, dict]]) -> None:
     """Average Spearman correlation on the seven STS tasks, from each contender's own vectors."""
-    from scipy.stats import spearmanr
+    tasks, texts = sts_tasks()
+    table = []
+    for python, request in requests:
+        answer = ask(python, {**request, "texts": {}, "wanted": texts})
+        found = correlations(np.array(answer["vectors"], np.float32), texts, tasks)
+        label = next(iter(answer["figures"]))
+        table.append([label, f"{np.mean(found):.2f}", *(f"{x:.2f}" for x in found)])
+    publish("measure_quality", "STS averages", ["model and engine", "average", *tasks], table)
 
+
+def sts_tasks() -> tuple[dict[str, list], list[str]]:
+    """The pairs of the seven STS tasks by name, and all their texts."""
     from tertium.data import benchmarks
     from tertium.recipes import suites
 
@@ -144,24 +154,24 @@ def _publish_quality(requests: list[tuple[str, dict]]) -> None:
         for name in suites()["sts"].tasks
     }
     pairs = [row for rows in tasks.values() for row in rows]
-    texts = sorted({text for row in pairs for text in (row.sentence1, row.sentence2)})
+    return tasks, sorted({text for row in pairs for text in (row.sentence1, row.sentence2)})
+
+
+def correlations(vectors: np.ndarray, texts: list[str], tasks: dict[str, list]) -> list[float]:
+    """Spearman's correlation times 100 on each task, from a vector for each text."""
+    from scipy.stats import spearmanr
+
     places = {text: at for at, text in enumerate(texts)}
-    table = []
-    for python, request in requests:
-        answer = ask(python, {**request, "texts": {}, "wanted": texts})
-        vectors = np.array(answer["vectors"], np.float32)
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        found = []
-        for rows in tasks.values():
-            one, other = (
-                vectors[[places[getattr(row, side)] for row in rows]]
-                for side in ("sentence1", "sentence2")
-            )
-            gold = [row.score for row in rows]
-            found.append(100 * float(spearmanr((one * other).sum(axis=1), gold).statistic))
-        label = next(iter(answer["figures"]))
-        table.append([label, f"{np.mean(found):.2f}", *(f"{x:.2f}" for x in found)])
-    publish("measure_quality", "STS averages", ["model and engine", "average", *tasks], table)
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    found = []
+    for rows in tasks.values():
+        one, other = (
+            unit[[places[getattr(row, side)] for row in rows]]
+            for side in ("sentence1", "sentence2")
+        )
+        gold = [row.score for row in rows]
+        found.append(100 * float(spearmanr((one * other).sum(axis=1), gold).statistic))
+    return found
 
 
 def _options() -> argparse.Namespace:
