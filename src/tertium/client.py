@@ -10,7 +10,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -154,7 +154,7 @@ class Client:
             body = {"query": part, "k": k, "threshold": threshold, "where": where}
             body |= {"hybrid": hybrid, "rerank": rerank, "on": on}
             results = self._ask("search", body)["results"]
-            found += [[Hit(**hit) for hit in hits] for hits in results]
+            found += [[_hit(hit) for hit in hits] for hits in results]
         return found
 
     def models(self) -> list[dict[str, Any]]:
@@ -221,3 +221,8 @@ class Client:
             return response.status, pause, json.loads(text)
         except ValueError:
             return response.status, pause, {}
+
+
+def _hit(found: dict[str, Any]) -> Hit:
+    """A hit of an answer, which may have more fields."""
+    return Hit(**{field.name: found[field.name] for field in fields(Hit) if field.name in found})
