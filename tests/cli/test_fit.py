@@ -10,7 +10,9 @@ import httpx2 as httpx
 import pytest
 
 import tertium
-from tertium.records.decision import Decision
+from tertium.models.names import resolve
+from tertium.recipes.fit import save_decided
+from tertium.records.decision import Calibration, Decision, DecisionSource, Rule
 from tertium.serve.app import build_app, build_service
 from tertium.serve.settings import read_settings
 from tests.cli.conftest import Run
@@ -222,6 +224,22 @@ def test_commands_use_it_and_say_so(run: Run, tmp_path: Path, mine: Path) -> Non
     assert "yes, 9" in ran.out and "fitted on" in ran.err
     hits = json.loads(run("index", "search", tmp_path / "index", "a b", "--json").out)
     assert hits["queries"][0]["hits"][0]["probability"] is not None
+
+
+def test_a_search_asks_the_decision_of_the_model_around_the_vectors(tmp_path: Path) -> None:
+    from tertium.corpus import Index
+    from tertium.models.base import Embedder
+
+    sure = Calibration(method="platt", low=0, high=1, slope=4.0)
+    by = {"score": Rule(threshold=3.0, probability=sure), "cosine": Rule(threshold=0.5)}
+    source = DecisionSource(file="pairs.tsv", sha256="", pairs=50)
+    decision = Decision(name="duplicate", goal="f1", by=by, source=source)
+    save_decided(resolve("sts"), tertium.load("sts"), decision, tmp_path / "mine", seen=[])
+    model = tertium.load(tmp_path / "mine").vector_model
+    assert isinstance(model, Embedder) and model.decision is None
+    index = Index.build(tmp_path / "index", ["A cat sleeps."], model)
+    assert index.model.cosine_decision == decision
+    assert decision.verdicts([0.6, 0.4], measure="cosine")[0].answer == "yes"
 
 
 def _check_same(row: dict[str, Any], wanted: dict[str, Any]) -> None:

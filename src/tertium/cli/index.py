@@ -289,7 +289,7 @@ def search(
     total = 0
     further = opened.manifest.columns
     ours = ("query", "rank", "id", "text", "similarity")
-    decision = opened.model.decision
+    decision = opened.model.cosine_decision
     said = () if decision is None else VERDICT
     columns = (*ours, *(f"{n}_" if n in (*ours, *said) else n for n in further), *said)
     texts = asked if file is None else iter_texts(file, column=column)
@@ -414,7 +414,7 @@ def _show_hits(
     index: "Index", queries: list[str], chosen: dict[str, Any], *, as_json: bool
 ) -> None:
     found = index.search_many(queries, **chosen)
-    decision = index.model.decision
+    decision = index.model.cosine_decision
     document = {
         "index": str(index.folder),
         "decision": None if decision is None else decision.to_json("cosine"),

@@ -55,7 +55,7 @@ def check_threshold(threshold: float) -> None:
 
 def chosen_threshold(given: float | None, source: object, *, usual: float) -> float:
     """The cosine that was given, else that of the model's decision, else the usual one."""
-    decision = source.decision if isinstance(source, Embedder) else None
+    decision = source.cosine_decision if isinstance(source, Embedder) else None
     fitted = None if decision is None else decision.rule("cosine").threshold
     chosen = given if given is not None else usual if fitted is None else fitted
     check_threshold(chosen)

@@ -78,11 +78,18 @@ class Model(ABC):
         takes_conditions: whether it compares triples (two texts and a condition), not pairs.
         reads_together: whether it scores pairs by reading both texts, so that vectors do not do.
         decision: what ``tertium fit`` found for it: thresholds and calibrations; else None.
+        decision_around: the decision of the model that this one gives the vectors of, if any.
     """
 
     takes_conditions: ClassVar[bool] = False
     reads_together: ClassVar[bool] = False
     decision: Decision | None = None
+    decision_around: Decision | None = None
+
+    @property
+    def cosine_decision(self) -> Decision | None:
+        """What its cosines are judged by: its own decision, or that of the model around it."""
+        return self.decision or self.decision_around
 
     @property
     @abstractmethod

@@ -291,6 +291,8 @@ def _load(
     model = _load_kind(folder, manifest, name=name, above=(*above, folder), **options)
     if not above and options["pooling"] in (None, manifest.pooling):
         model.decision = read_decision(folder, manifest)  # of these scores and no others
+        if model.vector_model is not model:
+            model.vector_model.decision_around = model.decision
     return model
 
 

@@ -47,7 +47,7 @@ class HostedIndex:
         if index is None:
             return {"index": None, "fault": self.fault}
         name, dimension = index.manifest.model.name, index.model.dimension
-        decision = index.model.decision
+        decision = index.model.cosine_decision
         about = {"name": name, "texts": len(index), "dimension": dimension}
         about["decision"] = None if decision is None else decision.to_json("cosine")
         return {"index": about, "fault": None}
@@ -97,7 +97,7 @@ class HostedIndex:
 
     def _shown(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
         assert self._index is not None
-        said = verdict_rows(self._index.model.decision, [hit.cosine for hit in hits])
+        said = verdict_rows(self._index.model.cosine_decision, [hit.cosine for hit in hits])
         return [
             {
                 **{"id": hit.id, "text": hit.text, "score": hit.score, "cosine": hit.cosine},
