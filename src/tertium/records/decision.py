@@ -1,6 +1,6 @@
 """Thresholds and calibrations fitted on labelled pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -225,10 +225,10 @@ class Decision(Frozen):
 
 
 def verdict_rows(
-    decision: Decision | None, numbers: Sequence[float | None], *, measure: Measure = "cosine"
+    decision: Decision | None, numbers: Iterable[float | None], *, measure: Measure = "cosine"
 ) -> list[tuple[Any, ...]]:
     """Values for the columns ``VERDICT``; None where there is no decision, or no number."""
-    blank = (None,) * len(VERDICT)
+    numbers, blank = list(numbers), (None,) * len(VERDICT)
     if decision is None:
         return [blank] * len(numbers)
     known = [number for number in numbers if number is not None]
