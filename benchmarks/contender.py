@@ -2,7 +2,7 @@
 
 PYTHON benchmarks/contender.py < request.json      where PYTHON has the library
 
-``measure.py`` and ``pareto.py`` run it, in an environment of its own where a library needs other
+``measure.py`` runs it, in an environment of its own where a library needs other
 versions than tertium. The request names the runner, a folder or model, and texts by kind; the
 answer is JSON by label. Nothing but the library itself is imported.
 """
