@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch.testing import assert_close
-from transformers import AutoModel
+from transformers import AutoModel, MPNetConfig, MPNetModel
 
 import tertium
 from tertium.errors import TertiumError
@@ -31,6 +31,23 @@ def test_equals_the_eager_weights(architecture: str, request: pytest.FixtureRequ
         # Rows of padded queries mean nothing, and implementations differ on them.
         rows = real[:, None, :].expand(captured.shape[:3])
         assert_close(captured[rows], expected[layer][rows])
+
+
+@torch.no_grad()
+def test_mpnet_has_an_attention_of_its_own() -> None:
+    shape = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
+    backbone = MPNetModel(MPNetConfig(vocab_size=60, intermediate_size=32, **shape)).eval()
+    features = {"input_ids": torch.tensor([[0, 5, 6, 2], [0, 7, 2, 1]])}
+    features["attention_mask"] = (features["input_ids"] != 1).long()
+    expected = backbone(**features, output_attentions=True).attentions
+    with capture_attention(backbone, [2, 0]) as captured:
+        backbone(**features)
+    assert sorted(captured) == [0, 2]
+    for layer, found in captured.items():
+        assert_close(found, expected[layer])
+    captured.clear()
+    backbone(**features)
+    assert not captured  # nothing is recorded outside the block
 
 
 @torch.no_grad()

@@ -1,15 +1,17 @@
 """Attention maps of chosen layers, while every other layer stays on the fused kernel."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
 from tertium.errors import TertiumError
 from tertium.models.twin import TwinModel
@@ -46,13 +48,34 @@ def capture_attention(
     before = backbone.config._attn_implementation
     captured: dict[int, Tensor] = {}
     tokens = (_captured.set(captured), _wanted.set(wanted))
-    backbone.set_attn_implementation(_NAME)
+    hooks = _mpnet_hooks(backbone, wanted, captured)
+    if not hooks:
+        backbone.set_attn_implementation(_NAME)
     try:
         yield captured
     finally:
-        backbone.set_attn_implementation(before)
+        for hook in hooks:
+            hook.remove()
+        if not hooks:
+            backbone.set_attn_implementation(before)
         _captured.reset(tokens[0])
         _wanted.reset(tokens[1])
+
+
+def _mpnet_hooks(
+    backbone: PreTrainedModel, wanted: frozenset[int], captured: dict[int, Tensor]
+) -> list[RemovableHandle]:
+    """MPNet computes its attention itself: its weights are what its dropout is given."""
+
+    def keep(layer: int) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+        return lambda module, given: captured.__setitem__(layer, given[0])
+
+    found = [module for module in backbone.modules() if isinstance(module, MPNetSelfAttention)]
+    return [
+        module.dropout.register_forward_pre_hook(keep(layer))
+        for layer, module in enumerate(found)
+        if layer in wanted
+    ]
 
 
 def attention_maps(backbone: PreTrainedModel, features: Mapping[str, Tensor]) -> Tensor:
