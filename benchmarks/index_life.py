@@ -247,9 +247,10 @@ def main() -> None:
     options = parser.parse_args()
     names = options.stores.split(",")
     if options.sentences:
-        texts, vectors = sentences(options.vectors)
+        texts = sentences()
         order = np.random.default_rng(0).permutation(len(texts))
-        texts, vectors = [texts[at] for at in order], vectors[order]
+        vectors = embedded(texts, options.vectors)[order]
+        texts = [texts[at] for at in order]
         title = f"An index of {len(texts):,} sentences over its life, width {vectors.shape[1]}"
         rows = _table(names, vectors, texts, options.keep)
         publish("index_life_sentences", title, HEADER, rows)
@@ -346,18 +347,20 @@ def _drawn_texts(count: int) -> list[str]:
     return [" ".join(f"w{word}" for word in row) for row in words.tolist()]
 
 
-def sentences(
-    vectors: Path | None = None, *, limit: int | None = None
-) -> tuple[list[str], np.ndarray]:
-    """Real sentences and their unit vectors, read from a file or made now."""
-    import tertium
-
+def sentences(limit: int | None = None) -> list[str]:
+    """Real sentences."""
     path = data_folder() / "wiki_sentences.txt.gz"
     with gzip.open(path, "rt", encoding="utf-8") as stream:
-        texts = [line.strip() for line in stream][:limit]
+        return [line.strip() for line in stream][:limit]
+
+
+def embedded(texts: Sequence[str], vectors: Path | None) -> np.ndarray:
+    """Their unit vectors, read from a file or made now."""
+    import tertium
+
     if vectors is None:
-        return texts, tertium.load().encode(texts, normalize=True)
-    return texts, unit(np.load(vectors)[: len(texts)])
+        return tertium.load().encode(texts, normalize=True)
+    return unit(np.load(vectors)[: len(texts)])
 
 
 if __name__ == "__main__":
