@@ -434,7 +434,7 @@ def _show_hits(
         ]
         said = [] if decision is None else [decision.name]
         headings = (heading, *said, "id", "text", *(["columns"] * _has(index)))
-        lines += [cell(query, style="bold"), table(headings, rows)]
+        lines += [cell(query, style="bold"), table(headings, rows) if rows else "no text found"]
     notes = [] if decision is None else [f"{decision.name}: {decision.reason('cosine')}"]
     show(document, *lines, as_json=as_json, notes=notes)
 

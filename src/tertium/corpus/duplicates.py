@@ -135,7 +135,7 @@ def dedupe(
     else:
         source, found = _join(source, against_vectors), _beside(every, keys, given)
     if to is not None and not 1 <= to <= len(texts):
-        raise TertiumError(f"Of {len(texts):,} texts, from 1 to all can be kept, not {to:,}.")
+        raise TertiumError(f"Cannot keep {to:,} of {len(texts):,} texts: choose a smaller number.")
     if source is None or len(found.rows) == given or (against is not None and not given):
         return decide(every, found, {}, None, None, given=given)
     used = Method(method).chosen(len(found.rows))
