@@ -111,7 +111,7 @@ def _check(model: "Model", pairs: list[dict[str, Any]]) -> list[str]:
                 f"{model.name} has {entry['accuracy']:.0f} % right ({low:.0f} to {high:.0f})."
             )
         if not pair["check"]:
-            notes.append(f"{pair['b']}: differs by none of the kinds that contrasts are known of.")
+            notes.append(f"{pair['b']}: no known kind of difference was found.")
     return notes
 
 
