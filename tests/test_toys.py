@@ -236,7 +236,7 @@ ADDITIONS = {
     "engines/runtimes.py": [
         ('    "openvino": OpenVinoEngine,', '    "onnx": PlainEngine,\n'),
         (
-            "# By the package that runs a graph.",
+            "# By package.",
             """
 
 class PlainEngine:

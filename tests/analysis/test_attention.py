@@ -226,7 +226,7 @@ def test_what_cannot_be_looked_at_says_so(tiny_bert: Path) -> None:
     encoder = loaded(tiny_bert)
     with pytest.raises(TertiumError, match="at least one"):
         attention_sinks(encoder, [])
-    with pytest.raises(TertiumError, match="no text"):
+    with pytest.raises(TertiumError, match="text is empty"):
         sentence_attention(encoder, " ")
     with pytest.raises(TertiumError, match="two towers"):
         attention_sinks(join_towers(encoder, other_weights(encoder)), SENTENCES)

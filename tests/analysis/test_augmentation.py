@@ -123,9 +123,9 @@ def test_views_stack_each_on_the_one_before(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_a_text_is_needed(encoder: Encoder, text: str) -> None:
-    with pytest.raises(TertiumError, match="no text"):
+    with pytest.raises(TertiumError, match="text is empty"):
         dropping(encoder, text)
-    with pytest.raises(TertiumError, match="no text"):
+    with pytest.raises(TertiumError, match="text is empty"):
         augment(encoder, [], text, seed=0)
 
 

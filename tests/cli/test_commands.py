@@ -239,7 +239,6 @@ def test_models(run: Run) -> None:
         ("judge", "cross"),
         ("sts-base", "careful"),
         ("sts-base-fast", "pair"),
-        ("sts-base-careful", "careful"),
         ("conditional", "conditional"),
         ("conditional-base", "conditional"),
         ("turbo", "encoder"),

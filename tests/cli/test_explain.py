@@ -61,7 +61,7 @@ def test_without_its_condition(run: Run, conditional: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-o", "why.pdf"], "written as .html, .png, .svg"),
+        (["-o", "why.pdf"], "must be one of .html, .png, .svg"),
         (["--method", "shap"], "No method 'shap'"),
         (["--on", "the colour"], "does not take conditions"),
         (["--by", "0"], "more than 0"),

@@ -105,8 +105,8 @@ def test_what_counts_as_yes() -> None:
 @pytest.mark.parametrize(
     "found, message",
     [
-        ([("a", "b", 1.0)] * 3, "has 1 pair with a label, and at least 10"),
-        ([(f"a{i}", f"b{i}", 1.0) for i in range(20)], "all 20 pairs have the label 1"),
+        ([("a", "b", 1.0)] * 3, "has 1 pair with a label .*and at least 10"),
+        ([(f"a{i}", f"b{i}", 1.0) for i in range(20)], "all 20 pairs have the same label"),
         ([(f"a{i}", f"b{i}", float(i < 2)) for i in range(20)], "only 2 of 20 pairs count as yes"),
         ([(f"a{i}", f"b{i}", float(i > 1)) for i in range(20)], "only 2 of 20 pairs count as no"),
     ],

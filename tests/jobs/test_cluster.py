@@ -52,9 +52,9 @@ def test_ray_is_asked_for_by_its_extra(
 
 
 def test_what_an_actor_raises_is_told_as_a_sentence_if_it_is_one() -> None:
-    told = cluster._told(SimpleNamespace(cause=TertiumError("no such model")))
+    told = cluster._cause(SimpleNamespace(cause=TertiumError("no such model")))
     assert isinstance(told, TertiumError) and str(told) == "no such model"
-    assert isinstance(cluster._told(SimpleNamespace(cause=KeyError("x"))), RuntimeError)
+    assert isinstance(cluster._cause(SimpleNamespace(cause=KeyError("x"))), RuntimeError)
 
 
 def test_an_actor_refuses_another_model(model: Path) -> None:

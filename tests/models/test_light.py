@@ -41,7 +41,7 @@ SHIPPED = ["default", "sts", "judge", "conditional", "turbo", "sts-base-fast", "
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_what_ships_gives_the_same_answers(name: str) -> None:
-    if name.endswith("-base"):
+    if "-base" in name:
         try:
             NAMES["base"].folder()
         except ModelNotFoundError as error:

@@ -111,7 +111,7 @@ def test_every_adapter_that_is_named_is_there() -> None:
     assert set(SHIPPED) == set(named)
 
 
-BASE_TIER = ("sts-base", "sts-base-fast", "sts-base-careful", "conditional-base")
+BASE_TIER = ("sts-base", "sts-base-fast", "conditional-base")
 
 
 @pytest.mark.parametrize("name", BASE_TIER)

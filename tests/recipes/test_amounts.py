@@ -14,7 +14,7 @@ from tertium.recipes.triples import load_triples
 from tests.recipes.toys import contrast_stage, toy_recipe, toy_text_file
 
 # What recipes that follow no paper's setting start from: our models, and the small testbed's.
-OUR_OWN = ("default", "sts", "base", "./naive-bert", "./towers-naive")
+OUR_OWN = ("default", "sts", "sts-fast", "base", "./naive-bert", "./towers-naive")
 PAPERS = [
     name
     for name in recipe_names()

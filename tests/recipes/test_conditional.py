@@ -294,7 +294,7 @@ def test_a_set_without_conditions_is_refused(
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"head": None}, "conditional data need a head, one of: cross, seaver"),
+        ({"head": None}, "conditional data need a head, one of: cross, classifier, seaver"),
         ({"head": {"kind": "seever"}}, "Did you mean 'seaver'"),
         ({"head": {"kind": "seaver", "alfa": 1}}, "alfa: Extra inputs"),
         ({"head": {"kind": "seaver", "temperature": 0}}, "temperature must be positive"),

@@ -64,7 +64,7 @@ def test_the_coin_is_fair_and_comes_from_the_runs_generator() -> None:
 def test_the_towers_of_an_encoder_with_one_are_not_to_be_had(tiny_bert: Path) -> None:
     module = contrastive_module(tiny_bert, TowerContrast())
     ids = torch.tensor([[2, 7, 3], [2, 8, 3]])
-    with pytest.raises(TertiumError, match="the encoder has one"):
+    with pytest.raises(TertiumError, match="the encoder has only one"):
         module(input_ids=ids, attention_mask=torch.ones_like(ids))
 
 

@@ -78,7 +78,6 @@ NAMES: dict[str, NamedModel] = {
     "sts-base-fast": _shipped(
         "sts-base-fast", Kind.PAIR, "sts-fast on base: tertium models fetch base"
     ),
-    "sts-base-careful": _shipped("sts-base", Kind.CAREFUL, "the former name of sts-base"),
     "conditional": _shipped(
         "conditional",
         Kind.CONDITIONAL,
