@@ -97,7 +97,7 @@ def _check(model: "Model", pairs: list[dict[str, Any]]) -> list[str]:
     from tertium.evaluation.tasks.contrast import contrast_values
 
     if model.takes_conditions:
-        raise TertiumError(f"{model.name} takes conditions: --check is for texts without one.")
+        raise TertiumError(f"{model.name} takes conditions: --check is for texts without them.")
     found = {pair["b"]: differences(pair["a"], pair["b"]) for pair in pairs}
     kinds = [kind for each in found.values() for kind in each]
     known = contrast_values(EmbeddingCache(model), resamples=1000, seed=0)["kinds"] if kinds else {}
