@@ -269,6 +269,25 @@ def test_models_fetch(
     assert base["folder"] == found["folder"]
 
 
+@pytest.mark.parametrize(
+    ("command", "work", "told"),
+    [
+        (("models", "fetch"), "tertium.models.fetching.fetch", "complete files are kept; rerun"),
+        (("doctor",), "tertium.cli.doctor._report", "interrupted"),
+    ],
+)
+def test_an_interruption_is_told(
+    command: tuple[str, ...], work: str, told: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(work, interrupted)
+    ran = run(*command)
+    assert (ran.code, ran.out) == (130, "")
+    assert ran.err.startswith(told) and ran.err.count("\n") == 1
+
+
 def test_models_fetch_of_what_there_is_not(run: Run, tmp_path: Path) -> None:
     assert "No model to fetch 'large'. Known: base." in run("models", "fetch", "large").err
     assert "no such folder" in run("models", "fetch", "--from", str(tmp_path / "no")).err

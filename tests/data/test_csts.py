@@ -136,6 +136,26 @@ def test_nothing_in_the_data_folder_is_ever_run(bundle: Path, cache: Path) -> No
 
 @needs_openssl
 @pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (lambda whole: whole[:-16], r"(could not be decrypted|holds no archive)"),
+        (lambda _: b"x" * 64, "could not be decrypted"),
+        (lambda _: b"", "could not be decrypted"),
+    ],
+    ids=["cut short", "not encrypted", "empty"],
+)
+def test_a_damaged_bundle(
+    content: Callable[[bytes], bytes], reason: str, bundle: Path, cache: Path
+) -> None:
+    bundle.write_bytes(content(bundle.read_bytes()))
+    message = rf"{csts.BUNDLE} {reason} .*Check {csts.PASSWORD}; .* Get C-STS from"
+    with pytest.raises(TertiumError, match=message):
+        csts.find_file(bundle.parent, "train")
+    assert not cache.exists()
+
+
+@needs_openssl
+@pytest.mark.parametrize(
     ("members", "message"),
     [
         (splits()[:1], "it lacks csts_validation.csv, csts_test.csv"),
@@ -175,11 +195,11 @@ def test_an_unpacking_that_lost_the_race_gives_way(
 ) -> None:
     decrypt = csts._decrypt
 
-    def slow(source: Path) -> bytes:
+    def slow(source: Path, published: csts.Published) -> bytes:
         theirs = cache / sha256(source)
         theirs.mkdir(parents=True)
         (theirs / "csts_train.csv").write_text("theirs")
-        return decrypt(source)
+        return decrypt(source, published)
 
     monkeypatch.setattr(csts, "_decrypt", slow)
     path = csts.find_file(bundle.parent, "train")
@@ -238,12 +258,13 @@ def test_both_layouts_of_the_reannotations(reannotated: Path) -> None:
         (f"{UIDS}0\t1\none\t3\n", r":3: column 'uid': 'one': write a whole number"),
         (f"{UIDS}0\t1\n1.5\t3\n", r":3: column 'uid': '1.5': write a whole number"),
         ("uid\tsense\n0\t1\n", r":1: column 'label': no such column among: uid, sense"),
+        (f"{UIDS}0\t1\n1\t\udcff\n", r":3: '0xff': not UTF-8; save the file as UTF-8"),
         (UIDS, r"csts-val-reannotated.tsv: .*no rows"),
         ("", r"csts-val-reannotated.tsv"),
     ],
 )
 def test_bad_careful_labels(content: str, message: str, reannotated: Path) -> None:
-    (reannotated / "csts-val-reannotated.tsv").write_text(content)
+    (reannotated / "csts-val-reannotated.tsv").write_text(content, errors="surrogateescape")
     with pytest.raises(DataError, match=message), pytest.warns(TertiumWarning):
         read(reannotated, "C-STS-relabelled")
 
@@ -254,11 +275,14 @@ def test_bad_careful_labels(content: str, message: str, reannotated: Path) -> No
         (TRIPLE.format("size", 0, "sort", 1), r":2: column 'label': '0': write a number from 1"),
         (TRIPLE.format("size", 3, "", 1), r":3: column 'condition': '': write some text"),
         (TRIPLE.format("size", "x", "sort", 1), r":2: column 'label': 'x': write a number"),
+        (TRIPLE.format("size", 3, "\udcff", 1), r":3: '0xff': not UTF-8; save the file as UTF-8"),
+        (TRIPLE.replace(",", ";"), r":1: .*: the columns are not separated by commas"),
         ("sentence1,sentence2,label\nA,B,1\n", r":1: column 'condition': no such column"),
     ],
 )
 def test_bad_revised_rows(content: str, message: str, reannotated: Path) -> None:
-    (reannotated / "csts_validation_reannotated.csv").write_text(content)
+    revised = reannotated / "csts_validation_reannotated.csv"
+    revised.write_text(content, errors="surrogateescape")
     with pytest.raises(DataError, match=rf"csts_validation_reannotated\.csv{message}"):
         read(reannotated, "C-STS-revised")
 

@@ -59,7 +59,7 @@ class Asked(TripleScorer):
 
 def write(path: Path, split: str, labels: Iterable[object]) -> None:
     with (path / f"csts_{split}.csv").open("w", newline="") as stream:
-        rows = [(*row[:3], label) for row, label in zip(ROWS, labels, strict=True)]
+        rows = [(*row[:3], label) for row, label in zip(ROWS, labels, strict=False)]
         csv.writer(stream).writerows([("sentence1", "sentence2", "condition", "label"), *rows])
 
 
@@ -169,6 +169,26 @@ def test_careful_labels_beside_the_original_ones(csts: Path) -> None:
 
 def test_without_a_reannotation_nothing_is_said_of_it(csts: Path) -> None:
     assert not {"careful", "revised"} & values_of(Asked(GOLD), csts, resamples=0).keys()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([1, 4], r"reannotated\.csv has 2 rows instead of 10\. Get the revised C-STS from"),
+        ([-1] * 10, r"reannotated\.csv has no labels\. Get the revised C-STS from"),
+    ],
+)
+def test_a_reannotation_of_something_else_is_refused_before_scoring(
+    labels: list[int], message: str, csts: Path
+) -> None:
+    write(csts, "validation_reannotated", labels)
+
+    class Unasked(Asked):
+        def grade(self, triples: list[TextTriple], **options: Any) -> np.ndarray:
+            raise AssertionError("scored in vain")
+
+    with pytest.raises(TertiumError, match=message):
+        values_of(Unasked(GOLD), csts, resamples=0)
 
 
 # intervals

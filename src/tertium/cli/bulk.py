@@ -1,8 +1,6 @@
 """``tertium encode`` and ``tertium score``: files of texts or pairs to a file or a folder."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import tee
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tertium.cli import checks, options
-from tertium.cli.output import count, note, show
+from tertium.cli.output import count, interruptible, note, show
 from tertium.errors import TertiumError
 
 if TYPE_CHECKING:
@@ -109,7 +107,7 @@ def encode(
         chosen["strip_html"] = strip_html
         chosen |= {} if dtype is None else {"dtype": dtype}
         chosen |= {} if truncate_dim is None else {"truncate_dim": truncate_dim}
-        with _interrupted():
+        with interruptible("finished shards"):
             finished = encode_file(
                 texts, output, normalize=normalize, **shards.arguments(), **chosen
             )
@@ -186,7 +184,7 @@ def score(
         name = model or ("conditional" if conditional else "sts")
         if conditional and not takes_conditions(name):
             note(_IGNORED.format(name))
-        with _interrupted():
+        with interruptible("finished shards"):
             finished = score_file(
                 pairs, output, model=name, engine=engine, columns=columns, **shards.arguments()
             )
@@ -245,15 +243,6 @@ _IGNORED = "note: {} does not take conditions; the column is ignored."
 def _is_folder(output: str) -> bool:
     """Whether the output is a folder of shards: its name ends with a slash or has no extension."""
     return output.endswith(("/", os.sep)) or not Path(output).suffix
-
-
-@contextmanager
-def _interrupted() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        note("finished shards are kept; rerun the command to resume")
-        raise
 
 
 def _show_folder(finished: "Finished", result: dict[str, Any], what: str, *, as_json: bool) -> None:

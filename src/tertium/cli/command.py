@@ -4,6 +4,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from tertium.cli.output import note
+
 __all__ = ["Command", "Group"]
 
 # Other names of options, by command: they work but are not shown.
@@ -36,6 +38,14 @@ class Command(_Plain, TyperCommand):
             flag, equals, value = argument.partition("=")
             args[at] = RENAMED.get((self.name or "", flag), flag) + equals + value
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; typer would exit without a word if it is interrupted."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            note("interrupted")
+            raise
 
 
 class Group(_Plain, TyperGroup):

@@ -7,7 +7,7 @@ import typer
 
 from tertium.cli import checks, options
 from tertium.cli.command import Command
-from tertium.cli.output import cell, show, table
+from tertium.cli.output import cell, interruptible, show, table
 
 __all__ = ["app", "convert", "ensemble", "fetch", "models"]
 
@@ -77,7 +77,8 @@ def fetch(
         raise unknown_name("model to fetch", name, REMOTE)
     if source is not None and not source.is_dir():
         raise TertiumError(f"{source}: no such folder. Correct --from.")
-    found = take(REMOTE[name], source=source)
+    with interruptible("complete files"):
+        found = take(REMOTE[name], source=source)
     show(
         {
             "name": name,

@@ -6,7 +6,8 @@ control the terminal.
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -24,7 +25,18 @@ if TYPE_CHECKING:
     from tertium.records.decision import Decision
 
 __all__ = [
-    *("bar", "cell", "console", "count", "emit", "note", "save_figures", "say", "show"),
+    *(
+        "bar",
+        "cell",
+        "console",
+        "count",
+        "emit",
+        "interruptible",
+        "note",
+        "save_figures",
+        "say",
+        "show",
+    ),
     *("show_warning", "table", "verdict_cells", "visible"),
 ]
 
@@ -90,6 +102,16 @@ def say(text: str) -> None:
 def note(message: str) -> None:
     """Print a message on standard error, above any progress bars."""
     write_line(visible(message))
+
+
+@contextmanager
+def interruptible(kept: str) -> Iterator[None]:
+    """Say on an interruption what is kept of work that the same command resumes."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"{kept} are kept; rerun the command to resume")
+        raise typer.Exit(130) from None
 
 
 def show_warning(

@@ -135,7 +135,7 @@ def _unpacked(bundle: Path, published: Published) -> Path:
     target = private / sha256(bundle)
     if target.is_dir():
         return target
-    files = _read_archive(bundle, _decrypt(bundle), published)
+    files = _read_archive(bundle, _decrypt(bundle, published), published)
     private.mkdir(parents=True, exist_ok=True)
     private.chmod(0o700)
     with _whole_or_absent(target) as folder:
@@ -159,7 +159,7 @@ def _whole_or_absent(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _decrypt(bundle: Path) -> bytes:
+def _decrypt(bundle: Path, published: Published) -> bytes:
     if not os.environ.get(PASSWORD):
         raise TertiumError(f"{bundle} is encrypted. Set {PASSWORD} to its password.")
     source = ["-pass", f"env:{PASSWORD}", "-in", str(bundle)]
@@ -171,9 +171,7 @@ def _decrypt(bundle: Path) -> bytes:
     except subprocess.SubprocessError as error:
         output = getattr(error, "stderr", None) or str(error).encode()
         reason = output.decode(errors="replace").strip().partition("\n")[0]
-        raise TertiumError(
-            f"{bundle} could not be decrypted ({reason}). Check {PASSWORD}."
-        ) from error
+        raise _damaged(bundle, published, f"could not be decrypted ({reason})") from error
 
 
 def _read_archive(bundle: Path, compressed: bytes, published: Published) -> dict[str, bytes]:
@@ -196,13 +194,18 @@ def _read_archive(bundle: Path, compressed: bytes, published: Published) -> dict
                     raise _unexpected(bundle, published, f"it holds {member.name!r}")
                 files[name] = content.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise TertiumError(
-            f"{bundle} holds no archive ({error}). Check {PASSWORD}, or fetch the bundle again."
-        ) from error
+        raise _damaged(bundle, published, f"holds no archive ({error})") from error
     missing = [name for name in published.members if name not in files]
     if missing:
         raise _unexpected(bundle, published, f"it lacks {', '.join(missing)}")
     return files
+
+
+def _damaged(bundle: Path, published: Published, what: str) -> TertiumError:
+    return TertiumError(
+        f"{bundle} {what}. Check {PASSWORD}; if it is right, the bundle is damaged. "
+        f"{published.how_to_get}."
+    )
 
 
 def _unexpected(bundle: Path, published: Published, what: str) -> TertiumError:

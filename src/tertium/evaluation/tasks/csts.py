@@ -168,16 +168,16 @@ class CstsTask:
         rows: tuple[ConditionalPair, ...] = data.rows
         triples = [(row.sentence1, row.sentence2, row.condition) for row in rows]
         gold = _labels(rows, self.split)
+        careful = _reannotated("C-STS-relabelled", self.split, context.folder, len(rows))
+        revised = _reannotated("C-STS-revised", self.split, context.folder, len(rows))
         groups = [pair_key(first, second) for first, second, _ in triples]
         counts = None
         if context.resamples:
             counts, _ = clustered_counts(groups, resamples=context.resamples, seed=context.seed)
         found = measure(context, triples, gold, counts)
         values = _values(rows, gold, found, groups, counts) | found.entries
-        careful = _reannotated("C-STS-relabelled", self.split, context.folder)
         if careful is not None:
             values["careful"] = _careful(careful, gold, found.predicted, counts)
-        revised = _reannotated("C-STS-revised", self.split, context.folder)
         if revised is not None:
             items = [(row.sentence1, row.sentence2, row.condition) for row in revised]
             predicted = context.cache.similarities(items)
@@ -185,12 +185,22 @@ class CstsTask:
         return Outcome(values, _PROTOCOL, data, found.agreement.samples, found.differences)
 
 
-def _reannotated(name: str, split: str, folder: Path | None) -> tuple[ConditionalPair, ...] | None:
+def _reannotated(
+    name: str, split: str, folder: Path | None, expected: int
+) -> tuple[ConditionalPair, ...] | None:
     """Rows of a re-annotation, in the order of C-STS; None where it is not at hand."""
     found = benchmarks.find_folder(folder)
-    if found is None or csts.find_file(found, split, name) is None:
+    file = csts.find_file(found, split, name) if found is not None else None
+    if file is None:
         return None
-    return benchmarks.load(name, split=split, folder=found).rows
+    rows = benchmarks.load(name, split=split, folder=found).rows
+    if len(rows) != expected or all(row.label is None for row in rows):
+        what = f"{len(rows):,} rows instead of {expected:,}"
+        raise TertiumError(
+            f"{file} has {what if len(rows) != expected else 'no labels'}. "
+            f"{csts.PUBLISHED[name].how_to_get}."
+        )
+    return rows
 
 
 def _careful(
@@ -205,8 +215,6 @@ def _careful(
     exactly the careful labels would score on the original ones.
     """
     valid = np.array([row.label is not None for row in rows])
-    if len(rows) != len(predicted) or not valid.any():
-        raise TertiumError("The re-annotation of C-STS has no labels for its rows. Get it again.")
     gold = np.array([row.label for row in rows if row.label is not None])
     scores = predicted[valid]
     within = None if counts is None else counts[:, valid]  # same sentences, in the same order
