@@ -206,6 +206,13 @@ def test_words_give_a_reason_to_ask(a: str, b: str, words: int, *, found: bool) 
     assert found or not denies_opposite(a, b)
 
 
+def test_a_denial_in_a_long_text_is_a_reason_only_where_little_else_differs() -> None:
+    long = "The committee met in the old town hall on the second Monday of the month and"
+    assert may_contradict(f"{long} agreed.", f"{long} never agreed.", words=0)
+    assert not may_contradict(f"{long} agreed.", "Nobody knew about any of this.", words=0)
+    assert may_contradict("They met and agreed.", "Nobody there agreed about this.", words=0)
+
+
 def test_a_denied_opposite_is_found_only_where_little_else_differs() -> None:
     assert denies_opposite("He's happy here.", "He isn't unhappy here.")
     assert not denies_opposite("He is happy.", "She came late and was not unhappy with it.")

@@ -13,6 +13,7 @@ _DENIED = re.compile(
 )
 _PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "mis")
 _LONGEST = 60  # words of a text that a judge is asked about
+_SHORT = 11  # words of a text in which every word counts
 _FEW = 3  # words that only one of two texts has, where both are alike otherwise
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _WORDS = {
@@ -83,7 +84,8 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
 
     One text denies something more often than the other, a word of one is the opposite of a word of
     the other, or so few words differ that any of them may turn the meaning. In a text of more than
-    60 words some such word nearly always is, and is no reason.
+    11 words some such word nearly always is: there it is a reason only where at most 3 differ,
+    and in one of more than 60 words never.
 
     Args:
         a: the first text.
@@ -98,10 +100,13 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
     False
     """
     counts, only = _compared(a, b)
-    if _long(counts):
+    differ, length = (max(side.total() for side in each) for each in (only, counts))
+    if length > _LONGEST:
         return False
-    if 0 < max(side.total() for side in only) <= words:
+    if 0 < differ <= words:
         return True
+    if length > _SHORT and differ > _FEW:
+        return False
     return _denied(counts) or _opposed([set(side) for side in only])
 
 
@@ -114,18 +119,15 @@ def denies_opposite(a: str, b: str) -> bool:
     False
     """
     counts, only = _compared(a, b)
-    few = max(side.total() for side in only) <= _FEW
-    return few and not _long(counts) and _denied(counts) and _opposed([set(side) for side in only])
+    differ, length = (max(side.total() for side in each) for each in (only, counts))
+    alike = differ <= _FEW and length <= _LONGEST
+    return alike and _denied(counts) and _opposed([set(side) for side in only])
 
 
 def _compared(a: str, b: str) -> tuple[list[Counter[str]], list[Counter[str]]]:
     """The words of both texts, and those that only one has."""
     counts = [Counter(word.lower() for word in _WORD.findall(text)) for text in (a, b)]
     return counts, [counts[side] - counts[1 - side] for side in (0, 1)]
-
-
-def _long(counts: list[Counter[str]]) -> bool:
-    return max(each.total() for each in counts) > _LONGEST
 
 
 def _denied(counts: list[Counter[str]]) -> bool:

@@ -284,7 +284,7 @@ class ConditionalScorer(Part, TripleScorer):
         scores = np.empty(len(rows), np.float32)
         with (
             self._running() as run,
-            bar(total=len(rows), label="scoring", unit="triple", show=progress) as shown,
+            bar(total=len(rows), label="scoring", unit=truncation.unit, show=progress) as shown,
         ):
             lengths, workers = self.reader.lengths(rows), self.workers
             batches = lean_batches(lengths, budget=self._budget, workers=workers)
