@@ -33,6 +33,7 @@ from tertium.data.rows import (
     Sentence,
     Triplet,
 )
+from tertium.engines.check import engine_states
 from tertium.models import NAMES
 from tertium.recipes import schema
 from tertium.recipes.files import read_recipe, recipe_names
@@ -177,6 +178,11 @@ def test_the_engines_page_names_the_commands_that_take_an_engine() -> None:
     sentence = re.search(r"commands take `--engine`: (.*?) In Python", page, re.S)
     assert sentence
     assert {f"tertium {name}" for name in named(sentence[1])} == set(taking("--engine"))
+
+
+def test_the_engines_page_shows_the_engines_that_doctor_names() -> None:
+    shown = re.findall(r"^engines   (\S+) ", text_of("how-to/engines.md"), re.M)
+    assert shown == [*engine_states(), "bfloat16"]
 
 
 def test_the_pages_name_the_columns_that_are_found_by_themselves() -> None:

@@ -62,7 +62,7 @@ NAMES: dict[str, NamedModel] = {
     "sts": _shipped(
         "sts",
         Kind.CAREFUL,
-        "graded similarity from 0 to 5 that hears contradictions: sts-fast with judge",
+        "graded similarity from 0 to 5 that detects contradictions: sts-fast with judge",
     ),
     "sts-fast": _shipped(
         "sts-fast",
