@@ -13,7 +13,7 @@ from tertium.models.base import Part
 from tertium.models.graphs import GraphSource
 from tertium.models.text_encoder import TextEncoder
 from tertium.models.tokenizer import Tokenizer
-from tertium.models.tokens import TokenizationStats, valid_text
+from tertium.models.tokens import TokenizationStats, unique, valid_text
 from tertium.progress import bar
 from tertium.types import Kind, Pooling
 
@@ -90,9 +90,8 @@ class BagEncoder(TextEncoder):
         progress: bool | None,
         truncation: TokenizationStats,
     ) -> Matrix:
-        places: dict[str, int] = {}
-        rows = [places.setdefault(text, len(places)) for text in texts]
-        distinct = [prompt + valid_text(text) for text in places]
+        distinct, rows = unique(texts)
+        distinct = [prompt + valid_text(text) for text in distinct]
         result = np.empty((len(distinct), self.width), np.float32)
         unknown = 0
         with bar(total=len(distinct), label="encoding", unit="text", show=progress) as shown:
@@ -102,7 +101,7 @@ class BagEncoder(TextEncoder):
                 unknown += strange
                 shown.update(len(lengths))
         truncation.add(cut=0, texts=len(distinct), limit=self.max_length, unknown=unknown)
-        return result if len(places) == len(texts) else result[rows]
+        return result if len(distinct) == len(texts) else result[rows]
 
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
         raise self._refusal()

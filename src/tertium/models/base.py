@@ -9,6 +9,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
@@ -24,8 +25,9 @@ from tertium.models.tokens import (
     check_texts,
     check_triples,
     flat_pairs,
+    unique,
 )
-from tertium.records.manifest import DECISION
+from tertium.records.manifest import DECISION, Manifest
 from tertium.types import Engine, Hit, Kind, Pooling, TextPair, TextTriple
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ Matrix = NDArray[np.float32]
 Grade = Callable[[list[TextPair], Matrix, Matrix], Matrix]
 Order = Literal["given", "both"]
 _MOST_PASSAGES = 64  # of a text: all pairs of passages are read together
+
+# Tokens per batch, padding included. On a processor small batches stay in its caches
+# (benchmarks/encode.py); an accelerator wants to be filled.
+_PROCESSOR_BUDGET = 1024
+_ACCELERATOR_BUDGET = 32_768
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -350,6 +357,16 @@ class Model(ABC):
             inside = f", members={[member.model.name for member in self.members]}"
         return f"{type(self).__name__}({self.name!r}{pooling}, scale=({low:g}, {high:g}){inside})"
 
+    def _manifest(self, **details: Any) -> Manifest:
+        """What a saved folder says about the model."""
+        return Manifest(
+            kind=self.kind,
+            pooling=self.pooling,
+            scale=self.scale,
+            training_data=self.training_data,
+            details=details,
+        )
+
     def _decided(self) -> dict[str, Any]:
         """What a manifest's details say of the decision."""
         return {} if self.decision is None else {DECISION: self.decision.model_dump(mode="json")}
@@ -365,10 +382,12 @@ class Part(Model):
     Attributes:
         engine: runs the model instead of torch, if there is one.
         token_budget: tokens per batch, padding included (default: by device).
+        device_kind: ``cpu``, ``cuda`` and so on.
     """
 
     engine: Engine | None = None
     token_budget: int | None = None
+    device_kind: str = "cpu"
 
     @property
     def workers(self) -> int:
@@ -408,6 +427,12 @@ class Part(Model):
                 "and attention take the engine torch."
             )
         return self.engine.look(inputs, names)
+
+    def _default_budget(self) -> int:
+        """Tokens of a batch."""
+        if self.token_budget is not None:
+            return self.token_budget
+        return _PROCESSOR_BUDGET if self.device_kind == "cpu" else _ACCELERATOR_BUDGET
 
     def save_member(self, folder: Path) -> None:
         """Save as a member of a mixture: as small as it was loaded."""
@@ -613,15 +638,11 @@ class TripleScorer(Model):
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> Matrix:
         """Every distinct triple is graded once; of long texts, every pair of passages."""
-        places: dict[TextTriple, int] = {}
-        rows = [places.setdefault(triple, len(places)) for triple in triples]
-
-        def grade(some: list[TextTriple]) -> Matrix:
-            return self.grade(some, progress=progress, truncation=truncation)
-
-        alignment = self.align(list(places))
+        distinct, rows = unique(triples)
+        grade = partial(self.grade, progress=progress, truncation=truncation)
+        alignment = self.align(distinct)
         if alignment is None:
-            return grade(list(places))[rows]
+            return grade(distinct)[rows]
         truncation.cut += alignment.cut
         return alignment.score(grade)[rows]
 

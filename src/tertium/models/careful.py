@@ -16,15 +16,16 @@ from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.models.base import Embedder, Member, Model, digest
 from tertium.models.cross import CrossScorer
+from tertium.models.names import INNER
 from tertium.models.pair import PairScorer
 from tertium.models.tokens import TokenizationStats, checked_pairs
-from tertium.records.manifest import FILE_NAME, Manifest, TrainingData, write_manifest
+from tertium.records.manifest import FILE_NAME, TrainingData, write_manifest
 from tertium.types import Kind, TextPair
 
 __all__ = ["CarefulScorer", "Caution"]
 
 Matrix = NDArray[np.float32]
-FAST, JUDGE = "fast", "judge"  # folders inside a model that was saved whole
+FAST, JUDGE = INNER  # folders inside a model that was saved whole
 
 
 @dataclass(frozen=True)
@@ -225,15 +226,7 @@ class CarefulScorer(Embedder):
             self.fast.save(temporary / FAST)
             self.judge.save_member(temporary / JUDGE)
             inside = {name: f"./{name}" for name in (FAST, JUDGE)}  # not reserved names
-            details = {**inside, "caution": asdict(self.caution)}
-            manifest = Manifest(
-                kind=Kind.CAREFUL,
-                pooling=self.pooling,
-                scale=self.scale,
-                training_data=self.training_data,
-                details=details,
-            )
-            write_manifest(temporary, manifest)
+            write_manifest(temporary, self._manifest(**inside, caution=asdict(self.caution)))
 
     def _needs_texts(self) -> str:
         return (

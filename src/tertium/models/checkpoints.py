@@ -26,6 +26,7 @@ __all__ = [
     "check_layout",
     "check_purpose",
     "default_pooling",
+    "modern_name",
     "published_pooling",
     "quiet",
     "read_options",
@@ -109,6 +110,12 @@ def _read_pickled(file: Path) -> dict[str, Tensor]:
     if not isinstance(found, dict) or not all(isinstance(t, torch.Tensor) for t in found.values()):
         raise TertiumError(refusal)
     return dict(found)
+
+
+def modern_name(name: str) -> str:
+    """A tensor's name as transformers writes it now."""
+    name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+    return name.replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 _SIMCSE = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
@@ -202,7 +209,6 @@ _PREFIXES = {"bert": "bert.", "roberta": "roberta."}  # by the model_type in con
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _CLASSIFIER = "ForSequenceClassification"
 _ENCODER = "SentenceTransformer"  # what sentence-transformers calls one
-_LEGACY = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
 def check_purpose(folder: Path) -> None:
@@ -265,12 +271,7 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _shapes(folder: Path) -> dict[str, Size]:
-    shapes = {}
-    for name, tensor in read_weights(folder).items():
-        for old, new in _LEGACY:
-            name = name.replace(old, new)
-        shapes[name] = tensor.shape
-    return shapes
+    return {modern_name(name): tensor.shape for name, tensor in read_weights(folder).items()}
 
 
 def _expected(folder: Path) -> dict[str, Size]:

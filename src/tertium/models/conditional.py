@@ -59,8 +59,6 @@ def __getattr__(name: str) -> Any:
 
 
 _ENCODER = "encoder"
-_TOKEN_BUDGETS = {"cpu": 1024}  # as for encoding: small batches stay in a processor's caches
-_ACCELERATOR_BUDGET = 32_768
 
 
 class ConditionalScorer(Part, TripleScorer):
@@ -171,6 +169,11 @@ class ConditionalScorer(Part, TripleScorer):
         return self._encoder.needs_engine
 
     @property
+    def device_kind(self) -> str:  # type: ignore[override]
+        """That of the encoder."""
+        return self._encoder.device_kind
+
+    @property
     def readers(self) -> tuple[TextEncoder, ...]:
         """The encoder."""
         return (self._encoder,)
@@ -250,25 +253,23 @@ class ConditionalScorer(Part, TripleScorer):
 
     def _manifest(self, **details: Any) -> Manifest:
         low, high = self.scale
-        return Manifest(
-            kind=self.folder_kind,
-            pooling=self.pooling,
-            scale=self.scale,
-            training_data=self.training_data,
-            details={
-                "head": self._head.config,
-                "labels": {"low": low, "high": high, "step": self.labels.step},
-                "max_length": self._encoder.max_length,
-                **self.details,
-                **self._decided(),
-                **details,
-            },
+        manifest = super()._manifest(
+            head=self._head.config,
+            labels={"low": low, "high": high, "step": self.labels.step},
+            max_length=self._encoder.max_length,
+            **self.details,
+            **self._decided(),
+            **details,
         )
+        return manifest.model_copy(update={"kind": self.folder_kind})
 
     def inputs(self, triples: list[TextTriple]) -> dict[str, NDArray[np.int64]]:
         """A batch of triples as the graph takes it, with an axis for the sequences."""
-        batch = self.reader.batch(self.reader.sequences(triples))
-        sides = len(self.layout.sequences)
+        return self._by_sequence(self.reader.batch(self.reader.sequences(triples)))
+
+    def _by_sequence(self, batch: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The graph has an axis for the sequences of a triple."""
+        sides = len(self.reader.layout.sequences)
         return {name: rows.reshape(sides, -1, rows.shape[1]) for name, rows in batch.items()}
 
     def _passages(
@@ -287,7 +288,7 @@ class ConditionalScorer(Part, TripleScorer):
             bar(total=len(rows), label="scoring", unit=truncation.unit, show=progress) as shown,
         ):
             lengths, workers = self.reader.lengths(rows), self.workers
-            batches = lean_batches(lengths, budget=self._budget, workers=workers)
+            batches = lean_batches(lengths, budget=self._default_budget(), workers=workers)
 
             def graded(batch: NDArray[Any]) -> NDArray[Any]:
                 return run(self.reader.batch([rows[at] for at in batch]))
@@ -322,9 +323,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     def _run_engine(self, batch: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         assert self.engine is not None
-        sides = len(self.reader.layout.sequences)  # the graph has an axis for them
-        inputs = {name: x.reshape(sides, -1, x.shape[1]) for name, x in batch.items()}
-        return self.engine.run(inputs)
+        return self.engine.run(self._by_sequence(batch))
 
     def look_at(
         self, rows: Sequence[JoinedIds]
@@ -341,8 +340,7 @@ class ConditionalScorer(Part, TripleScorer):
             return self._looked_by_torch(rows)
         sides = len(self.layout.sequences)
         filled = [*rows, *[rows[-1]] * (-len(rows) % sides)]
-        batch = self.reader.tokenizer.batch(filled, width=self.layout.width)
-        inputs = {name: x.reshape(sides, -1, x.shape[1]) for name, x in batch.items()}
+        inputs = self._by_sequence(self.reader.tokenizer.batch(filled, width=self.layout.width))
         names = [TOKENS] if self._encoder.kind is Kind.TWIN else [TOKENS, ATTENTION]
         tokens, *attention = (found[: len(rows)] for found in self._look(inputs, *names))
         return tokens, attention[0] if attention else None
@@ -367,13 +365,6 @@ class ConditionalScorer(Part, TripleScorer):
             head, last = self.head, found.attention[-1]
             attention = head.attention(found) if isinstance(head, SeaverHead) else last
             return tokens, attention.float().cpu().numpy()
-
-    @property
-    def _budget(self) -> int:
-        """Tokens of a batch."""
-        if self.token_budget is not None:
-            return self.token_budget
-        return _TOKEN_BUDGETS.get(self._encoder.device_kind, _ACCELERATOR_BUDGET)
 
 
 def model_shape(encoder: TextEncoder) -> ModelShape:

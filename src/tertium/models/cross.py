@@ -16,7 +16,7 @@ from tertium.models.base import Member, Model, Order
 from tertium.models.conditional import ConditionalScorer
 from tertium.models.passages import Span
 from tertium.models.text_encoder import TextEncoder
-from tertium.models.tokens import TokenizationStats, checked_pairs
+from tertium.models.tokens import TokenizationStats, checked_pairs, unique
 from tertium.records.manifest import Manifest
 from tertium.types import Kind, Pooling, TextPair
 
@@ -66,11 +66,10 @@ class CrossModel(Model):
     ) -> Matrix:
         """Every distinct pair is graded once; of long texts, every pair of passages."""
         stats = TokenizationStats(unit="pair") if truncation is None else truncation
-        places: dict[TextPair, int] = {}
-        rows = [places.setdefault(pair, len(places)) for pair in pairs]
+        distinct, rows = unique(pairs)
         grade = partial(self._grade, progress=progress, stats=stats)
-        alignment = self.align(list(places))
-        found = grade(list(places)) if alignment is None else alignment.score(grade)
+        alignment = self.align(distinct)
+        found = grade(distinct) if alignment is None else alignment.score(grade)
         stats.cut += 0 if alignment is None else alignment.cut
         if truncation is None:
             stats.report()

@@ -34,12 +34,11 @@ from tertium.models.fingerprint import (
     module_states,
     numbers,
     tensors_digest,
-    tokenizer_content,
 )
 from tertium.models.graphs import GraphSource, Module
 from tertium.models.pooling import infer_pooling, pooling_modules
 from tertium.models.text_encoder import TextEncoder
-from tertium.models.tokenizer import NoSpansError, PairFrame, Span, Tokenizer
+from tertium.models.tokenizer import NoSpansError, PairFrame, Span, Tokenizer, tokenizer_content
 from tertium.models.tokens import TokenizationStats, check_texts, token_budget_batches
 from tertium.models.twin import TwinModel
 from tertium.records.manifest import (
@@ -172,20 +171,20 @@ class Encoder(TextEncoder):
             modules.append(Normalize())
         model = SentenceTransformer(modules=[self._transformer, *modules], device=str(self.device))
         model.eval()
-        return Encoder(
-            model,
-            name=self.name,
-            pooling=pooling,
-            source=self.source,
-            training_data=self.training_data,
-        )
+        return self.around(model, pooling=pooling)
 
     def copy(self) -> "Encoder":
         """An independent encoder with the same weights."""
+        return self.around(copy.deepcopy(self.model), pooling=self.pooling)
+
+    def around(
+        self, model: SentenceTransformer, *, pooling: Pooling | None, name: str | None = None
+    ) -> "Encoder":
+        """What is known about this encoder, around another model."""
         return Encoder(
-            copy.deepcopy(self.model),
-            name=self.name,
-            pooling=self.pooling,
+            model,
+            name=name or self.name,
+            pooling=pooling,
             source=self.source,
             training_data=self.training_data,
         )
@@ -261,8 +260,9 @@ class Encoder(TextEncoder):
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
-        fast = tokenizer_content(getattr(self.tokenizer, "backend_tokenizer", None))
-        vocabulary = fast or sorted(self.tokenizer.get_vocab().items())
+        fast = getattr(self.tokenizer, "backend_tokenizer", None)
+        slow = fast is None
+        vocabulary = sorted(self.tokenizer.get_vocab().items()) if slow else tokenizer_content(fast)
         read = [vocabulary, self.max_length, self.prompt, *self._cut_mark]
         return digest([self.graph_fingerprint, read])
 
@@ -359,14 +359,7 @@ class Encoder(TextEncoder):
         """Save as a sentence-transformers folder with ``tertium.json``, whole or not at all."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.write(temporary)
-            manifest = Manifest(
-                kind=self.kind,
-                pooling=self.pooling,
-                scale=self.scale,
-                training_data=self.training_data,
-                details=self._decided(),
-            )
-            write_manifest(temporary, manifest)
+            write_manifest(temporary, self._manifest(**self._decided()))
 
     def save_adapter(
         self,
@@ -385,16 +378,11 @@ class Encoder(TextEncoder):
             layers: those of ``base`` that are kept, counted from 1 (default: all).
         """
         details = {"base": base, "normalize": self.normalizes, "max_length": self.max_length}
+        if layers is not None:
+            details["layers"] = list(layers)
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             write_adapter(adapter, temporary)
-            manifest = Manifest(
-                kind=self.kind,
-                pooling=self.pooling,
-                scale=self.scale,
-                training_data=self.training_data,
-                details=details if layers is None else {**details, "layers": list(layers)},
-            )
-            write_manifest(temporary, manifest)
+            write_manifest(temporary, self._manifest(**details))
 
     def write(self, folder: Path) -> None:
         """Write the modules alone, for a kind of model that has more to save."""

@@ -28,7 +28,6 @@ __all__ = [
     "module_states",
     "numbers",
     "tensors_digest",
-    "tokenizer_content",
     "weights_digest",
     "weights_in",
 ]
@@ -126,11 +125,3 @@ def _module_state(module: Module) -> Any:
     if kind == "WeightedLayerPooling":
         return [kind, config["layer_start"], weights]
     return [kind, dict(config), weights]
-
-
-def tokenizer_content(tokenizer: Any) -> Any:
-    """A fast tokenizer without what each call sets anew; None for a slow one."""
-    if tokenizer is None:
-        return None
-    content = json.loads(tokenizer.to_str())
-    return {name: x for name, x in content.items() if name not in ("truncation", "padding")}

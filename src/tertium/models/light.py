@@ -18,7 +18,7 @@ from tertium.files import remembered_digest, remembered_sha256, remembered_value
 from tertium.models.adapters import change_weights, kept_layers
 from tertium.models.arrays import Arrays
 from tertium.models.base import digest
-from tertium.models.checkpoints import MLP, SAFE, check_purpose, published_pooling
+from tertium.models.checkpoints import MLP, SAFE, check_purpose, modern_name, published_pooling
 from tertium.models.fingerprint import (
     architecture,
     is_read,
@@ -50,7 +50,6 @@ Matrix = NDArray[np.float32]
 _MODULES = "modules.json"
 _PREFIXES = ("bert.", "roberta.", "mpnet.", "distilbert.")
 _LAYER = "encoder.layer."
-_LEGACY = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 _FLOATS = ("F32", "F16", "F64")  # what numpy reads
 
 
@@ -196,13 +195,7 @@ class LightEncoder(TorchOnDemand):
     ) -> "LightEncoder":
         """Read a sentence-transformers folder or a plain transformers folder.
 
-        Args:
-            folder: where the files are.
-            manifest: what its ``tertium.json`` says, if that has been read already.
-            name: what results call the model (default: the folder's name).
-            pooling: replace the saved pooling; see :meth:`Encoder.load`.
-            max_length: read at most this many tokens of a text.
-            backbone_only: read it as a plain transformers folder, whatever it was saved as.
+        Takes the options of :meth:`Encoder.load`.
 
         Raises:
             NotLightError: the model needs torch.
@@ -517,8 +510,7 @@ def _pooling_modules(pooling: Pooling, config: Config) -> list[Module]:
 
 def _plain(name: str) -> str:
     """A tensor's name without what training scripts and old versions put around it."""
-    for old, new in _LEGACY:
-        name = name.replace(old, new)
+    name = modern_name(name)
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
     return name

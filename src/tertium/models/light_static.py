@@ -11,7 +11,7 @@ from tertium.errors import TertiumError
 from tertium.models.arrays import arrays_digest, read_arrays
 from tertium.models.bags import BagEncoder, check_whole
 from tertium.models.light import TorchOnDemand, saved_prompts
-from tertium.models.tokenizer import FileTokenizer, NotLightError
+from tertium.models.tokenizer import FileTokenizer, NotLightError, tokenizer_content
 from tertium.records.manifest import Manifest, TrainingData, read_manifest
 from tertium.types import Pooling
 
@@ -120,10 +120,8 @@ class LightStatic(TorchOnDemand, BagEncoder):
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its vectors: weights, tokenizer and prompt."""
-        content = json.loads(self._backend.to_str())
-        read = {name: x for name, x in content.items() if name not in ("truncation", "padding")}
         modules = ["StaticEmbedding", *["Normalize"] * self._normalizes]
-        about = [modules, read, self._prompt, *self._cut_mark]
+        about = [modules, tokenizer_content(self._backend), self._prompt, *self._cut_mark]
         return arrays_digest({f"0.{_TABLE}": self.table}, about)
 
     @property

@@ -13,7 +13,7 @@ from tertium.files import atomic_folder
 from tertium.models.base import Embedder, EncodeOptions, Member, Model, TripleScorer, unit_rows
 from tertium.models.passages import Span
 from tertium.models.tokens import TokenizationStats
-from tertium.records.manifest import FILE_NAME, Manifest, MemberEntry, write_manifest
+from tertium.records.manifest import FILE_NAME, MemberEntry, write_manifest
 from tertium.types import Kind, TextTriple
 
 __all__ = ["ConditionalAverage", "Ensemble", "member_weights"]
@@ -75,17 +75,8 @@ class _Mixture(Model):
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             for entry, each in zip(entries, self.members, strict=True):
                 each.model.save_member(temporary / entry.folder)
-            manifest = Manifest(
-                kind=self.kind,
-                pooling=self.pooling,
-                scale=self.scale,
-                training_data=self.training_data,
-                details={
-                    "members": [entry.model_dump() for entry in entries],
-                    **self._decided(),
-                },
-            )
-            write_manifest(temporary, manifest)
+            members = [entry.model_dump() for entry in entries]
+            write_manifest(temporary, self._manifest(members=members, **self._decided()))
 
 
 class Ensemble(_Mixture, Embedder):

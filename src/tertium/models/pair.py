@@ -220,18 +220,8 @@ class PairScorer(Embedder):
         low, high = self.scale
         labels = {"low": low, "high": high, "step": self.labels.step}
         names = {} if self.labels.names is None else {"names": list(self.labels.names)}
-        return Manifest(
-            kind=Kind.PAIR,
-            pooling=self.pooling,
-            scale=self.scale,
-            training_data=self.training_data,
-            details={
-                "head": self._head.config,
-                "labels": labels | names,
-                **self._decided(),
-                **details,
-            },
-        )
+        known = {"head": self._head.config, "labels": labels | names, **self._decided()}
+        return super()._manifest(**known, **details)
 
     @property
     def _reader(self) -> Any:

@@ -15,8 +15,9 @@ from tertium.errors import TertiumError
 from tertium.models.bags import BagEncoder, check_whole
 from tertium.models.checkpoints import quiet
 from tertium.models.encoder import Encoder
-from tertium.models.fingerprint import tokenizer_content, weights_digest
+from tertium.models.fingerprint import weights_digest
 from tertium.models.names import is_static
+from tertium.models.tokenizer import tokenizer_content
 from tertium.records.manifest import Manifest, TrainingData, read_manifest
 from tertium.types import Pooling
 

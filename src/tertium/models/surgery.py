@@ -127,13 +127,7 @@ def _with_backbone(encoder: Encoder, backbone: PreTrainedModel, *, name: str) ->
     modules = copy.deepcopy(list(encoder.model), memo)
     model = SentenceTransformer(modules=modules, device=str(encoder.device))
     model.eval()
-    return Encoder(
-        model,
-        name=name,
-        pooling=encoder.pooling,
-        source=encoder.source,
-        training_data=encoder.training_data,
-    )
+    return encoder.around(model, pooling=encoder.pooling, name=name)
 
 
 class LanguageHead(nn.Module):

@@ -4,7 +4,6 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import Any, Unpack
 
 import numpy as np
@@ -23,6 +22,7 @@ from tertium.models.tokens import (
     lean_batches,
     padded,
     run_batches,
+    unique,
     valid_text,
 )
 from tertium.progress import bar
@@ -33,10 +33,6 @@ __all__ = ["TextEncoder"]
 
 Matrix = NDArray[np.float32]
 
-# Tokens per batch by kind of device, padding included. On a processor small batches stay in its
-# caches (benchmarks/encode.py); an accelerator wants to be filled.
-_TOKEN_BUDGETS = {"cpu": 1024}
-_ACCELERATOR_BUDGET = 32_768
 _WINDOW = 8192
 _CHARACTERS = 32  # read at first for each token that the model reads; words are shorter
 
@@ -51,7 +47,6 @@ class TextEncoder(Part, Embedder):
     name: str = ""
     pooling: Pooling | None = None
     training_data: tuple[TrainingData, ...] = ()
-    device_kind: str = "cpu"
     truncate_dim: int | None = None
 
     @property
@@ -239,14 +234,13 @@ class TextEncoder(Part, Embedder):
         progress: bool | None,
         truncation: TokenizationStats,
     ) -> Matrix:
-        places: dict[str, int] = {}
-        rows = np.fromiter((places.setdefault(t, len(places)) for t in texts), int, len(texts))
-        truncation.look(list(islice(places, _WINDOW)), english=self.is_english)
-        ids = self._tokenize([prompt + text for text in places], truncation)
+        distinct, rows = unique(texts)
+        truncation.look(distinct[:_WINDOW], english=self.is_english)
+        ids = self._tokenize([prompt + text for text in distinct], truncation)
         result = self._rows(
             ids, prompt=prompt, budget=budget, batch_size=batch_size, progress=progress
         )
-        return result if len(places) == len(texts) else result[rows]
+        return result if len(distinct) == len(texts) else result[rows]
 
     def _rows(
         self,
@@ -342,11 +336,6 @@ class TextEncoder(Part, Embedder):
                 f"{self.name} leaves its prompt out of the pooling, which its graph cannot: use "
                 "torch."
             ) from None
-
-    def _default_budget(self) -> int:
-        if self.token_budget is not None:
-            return self.token_budget
-        return _TOKEN_BUDGETS.get(self.device_kind, _ACCELERATOR_BUDGET)
 
     def _tensor(self, rows: Matrix) -> Any:
         """Rows as a tensor."""

@@ -18,6 +18,7 @@ __all__ = [
     "Span",
     "Tokenizer",
     "read_json",
+    "tokenizer_content",
 ]
 
 Span = tuple[int, int]  # first character, and the first after it
@@ -70,6 +71,12 @@ def read_json(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TertiumError(f"{file} is not a JSON object. Copy it again from where it comes from.")
     return content
+
+
+def tokenizer_content(backend: Any) -> dict[str, Any]:
+    """All that a tokenizer of ``tokenizers`` says, but for what each call sets anew."""
+    content = json.loads(backend.to_str())
+    return {name: x for name, x in content.items() if name not in ("truncation", "padding")}
 
 
 class Tokenizer(ABC):
@@ -167,12 +174,7 @@ class FileTokenizer(Tokenizer):
 
     def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
         """The same, cut to ``limit`` tokens inside the special ones."""
-        cut = []
-        for text in texts:
-            encoding = self.backend.encode(text, add_special_tokens=False)
-            encoding.truncate(max(limit - self.frame, 0))
-            cut.append(self.backend.post_process(encoding).ids)
-        return cut
+        return [self.framed_spans(text, limit)[0] for text in texts]
 
     def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids without special tokens; one that is written in a text is text."""
@@ -207,8 +209,7 @@ class FileTokenizer(Tokenizer):
     @property
     def content(self) -> dict[str, Any]:
         """All that the file says, but for padding and truncation."""
-        content = json.loads(self.backend.to_str())
-        return {name: x for name, x in content.items() if name not in ("truncation", "padding")}
+        return tokenizer_content(self.backend)
 
     @cached_property
     def backend(self) -> Any:

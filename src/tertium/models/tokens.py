@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models.language import looks_foreign
@@ -28,6 +29,7 @@ __all__ = [
     "padded",
     "run_batches",
     "token_budget_batches",
+    "unique",
     "valid_text",
 ]
 
@@ -165,6 +167,17 @@ def check_triples(triples: Iterable[TextTriple]) -> list[TextTriple]:
                 f"triples[{index}] is {triple!r}, not two sentences and a condition."
             )
     return [(a, b, condition) for a, b, condition in found]
+
+
+def unique(items: Iterable[T]) -> tuple[list[T], NDArray[np.int64]]:
+    """Distinct items in the order in which they first occur, and the place of each item there.
+
+    >>> unique("abca")
+    (['a', 'b', 'c'], array([0, 1, 2, 0]))
+    """
+    places: dict[T, int] = {}
+    rows = [places.setdefault(item, len(places)) for item in items]
+    return list(places), np.array(rows, np.int64)
 
 
 def valid_text(text: str) -> str:
