@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
+from tertium.records.decision import VERDICT, Verdict
 from tertium.types import Hit
 
-__all__ = ["Client", "Hit", "Scores", "ServerError"]
+__all__ = ["Client", "DecidedHit", "Hit", "Scores", "ServerError", "Verdict"]
 
 _RETRYABLE = {429, 503}
 _LONGEST_PAUSE = 30.0
@@ -43,11 +44,32 @@ class ServerError(TertiumError):
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores in the order of the request, and the ends of their scale."""
+    """Scores in the order of the request, and the ends of their scale.
+
+    Attributes:
+        values: the scores.
+        scale: lowest and highest score.
+        model: what the server calls the model.
+        verdicts: the decisions of a model from ``tertium fit``; else None.
+        decision: its threshold and where it comes from, as the server sends it; else None.
+    """
 
     values: NDArray[np.float32]
     scale: tuple[float, float]
     model: str
+    verdicts: tuple[Verdict, ...] | None = None
+    decision: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class DecidedHit(Hit):
+    """A hit with the decision on its cosine.
+
+    Attributes:
+        verdict: None if the index's model has none, or the hit was found only by its words.
+    """
+
+    verdict: Verdict | None = None
 
 
 class Client:
@@ -137,7 +159,7 @@ class Client:
         hybrid: bool = False,
         rerank: str | None = None,
         on: str | None = None,
-    ) -> list[list[Hit]]:
+    ) -> list[list[DecidedHit]]:
         """The nearest texts in the server's index, for each query.
 
         Args:
@@ -149,12 +171,13 @@ class Client:
             rerank: a served model that reorders the first hits.
             on: the condition under which it compares them.
         """
-        found: list[list[Hit]] = []
+        found: list[list[DecidedHit]] = []
         for part in self._parts(queries):
             body = {"query": part, "k": k, "threshold": threshold, "where": where}
             body |= {"hybrid": hybrid, "rerank": rerank, "on": on}
-            results = self._ask("search", body)["results"]
-            found += [[_hit(hit) for hit in hits] for hits in results]
+            answer = self._ask("search", body)
+            about = answer["decision"]
+            found += [[_hit(hit, about) for hit in hits] for hits in answer["results"]]
         return found
 
     def models(self) -> list[dict[str, Any]]:
@@ -165,14 +188,18 @@ class Client:
         self, path: str, field: str, items: Iterable[Sequence[str]], model: str | None
     ) -> Scores:
         values: list[float] = []
+        verdicts: list[Verdict] = []
         answer: dict[str, Any] = {}
         for part in self._parts(items):
             answer = self._ask(path, {field: part, "model": model})
             values += answer["scores"]
+            verdicts += [_verdict(said, answer["decision"]) for said in answer["decisions"] or ()]
         if not values:
             raise TertiumError(f"There are no {field} to score.")
         scale = (answer["scale"][0], answer["scale"][1])
-        return Scores(np.array(values, np.float32), scale, answer["model"])
+        decided = tuple(verdicts) if verdicts else None
+        found = np.array(values, np.float32)
+        return Scores(found, scale, answer["model"], decided, answer["decision"])
 
     def _parts(self, items: Iterable[Any]) -> Iterable[list[Any]]:
         part: list[Any] = []
@@ -223,6 +250,15 @@ class Client:
             return response.status, pause, {}
 
 
-def _hit(found: dict[str, Any]) -> Hit:
+def _verdict(said: dict[str, Any], about: dict[str, Any]) -> Verdict:
+    answer, probability, grade = (said[key] for key in VERDICT)
+    accepted = None if answer is None else answer == "yes"
+    return Verdict(about["name"], accepted, probability, grade)
+
+
+def _hit(found: dict[str, Any], about: dict[str, Any] | None) -> DecidedHit:
     """A hit of an answer, which may have more fields."""
-    return Hit(**{field.name: found[field.name] for field in fields(Hit) if field.name in found})
+    known = {field.name: found[field.name] for field in fields(Hit) if field.name in found}
+    if about is None or found["cosine"] is None:
+        return DecidedHit(**known)
+    return DecidedHit(**known, verdict=_verdict(found, about))

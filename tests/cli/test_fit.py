@@ -239,6 +239,10 @@ def test_a_search_asks_the_decision_of_the_model_around_the_vectors(tmp_path: Pa
     assert isinstance(model, Embedder) and model.decision is None
     index = Index.build(tmp_path / "index", ["A cat sleeps."], model)
     assert index.model.cosine_decision == decision
+    alone = Index.open(tmp_path / "index")
+    assert alone.model.cosine_decision == decision and alone.model.name == "sts-fast"
+    with pytest.raises(tertium.TertiumError, match=r"was built with the model .*mine, and default"):
+        Index.open(tmp_path / "index", tertium.load())
     assert decision.verdicts([0.6, 0.4], measure="cosine")[0].answer == "yes"
 
 

@@ -99,6 +99,27 @@ def test_our_client_asks_in_parts(site: Live) -> None:
         Client("127.0.0.1:8080")
 
 
+def test_our_client_gets_decisions(tmp_path: Path) -> None:
+    Index.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("deciding"))
+    pairs = [("a cat", "a cat"), ("a cat", "a dog"), ("a dog", "a dog")]
+    with live(model="deciding", index=tmp_path / "index") as site, Client(site.url, batch=2) as ask:
+        scores = ask.similarity(pairs)
+        (near, far), (word,) = ask.search(["a cat"])[0], ask.search(["a cat"], k=1, hybrid=True)[0]
+    assert scores.verdicts is not None and scores.decision is not None
+    assert [verdict.answer for verdict in scores.verdicts] == ["yes", "no", "yes"]
+    assert str(scores.verdicts[0]) == "duplicate: yes, 98 % sure"
+    assert (scores.decision["threshold"], scores.decision["file"]) == (0.9, "pairs.tsv")
+    assert str(near.verdict) == str(word.verdict) == str(scores.verdicts[0])
+    assert far.verdict is not None and far.verdict.accepted is False
+
+
+def test_our_client_without_decisions(site: Live) -> None:
+    with Client(site.url) as client:
+        scores = client.similarity([("a", "b")])
+        assert (scores.verdicts, scores.decision) == (None, None)
+        assert client.search(["a dog"], k=1)[0][0].verdict is None
+
+
 def test_our_client_comes_back_when_the_queue_is_full() -> None:
     with live(queue_requests=1, model="slow:0.05") as site:
 

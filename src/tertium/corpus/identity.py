@@ -14,9 +14,9 @@ _DOCUMENT = ("document", "passage", "corpus")  # names that models give it
 
 
 def identify(model: Embedder) -> Identity:
-    """The model as an index knows it."""
+    """The model as an index knows it: by the name that also loads what decides on its cosines."""
     return Identity(
-        name=model.name,
+        name=model.name_around or model.name,
         pooling=None if model.pooling is None else str(model.pooling),
         dimension=model.dimension,
         fingerprint=vectors_fingerprint(model),

@@ -86,12 +86,14 @@ class Model(ABC):
         reads_together: whether it scores pairs by reading both texts, so that vectors do not do.
         decision: what ``tertium fit`` found for it: thresholds and calibrations; else None.
         decision_around: the decision of the model that this one gives the vectors of, if any.
+        name_around: the name of that model.
     """
 
     takes_conditions: ClassVar[bool] = False
     reads_together: ClassVar[bool] = False
     decision: Decision | None = None
     decision_around: Decision | None = None
+    name_around: str | None = None
 
     @property
     def cosine_decision(self) -> Decision | None:

@@ -291,8 +291,9 @@ def _load(
     model = _load_kind(folder, manifest, name=name, above=(*above, folder), **options)
     if not above and options["pooling"] in (None, manifest.pooling):
         model.decision = read_decision(folder, manifest)  # of these scores and no others
-        if model.vector_model is not model:
+        if model.decision is not None and model.vector_model is not model:
             model.vector_model.decision_around = model.decision
+            model.vector_model.name_around = name
     return model
 
 
