@@ -205,6 +205,12 @@ def test_ambiguous_files_are_named_with_the_remedy(
     assert "ambiguous" in str(caught.value)
 
 
+def test_decimal_commas(write: Write) -> None:
+    path = write("file.tsv", f"a\tb\tscore\n{A}\t{B}\t4,5\n{C}\t{D}\t1,0\n")
+    with pytest.raises(DataError, match=r":2: column 'score': '4,5': .* with a decimal point"):
+        recognise(path)
+
+
 def test_columns_without_a_usual_name_are_proposed(write: Write) -> None:
     path = _table(write, "id,ticket_a,ticket_b,bug", f"1,{A},{B},1", f"2,{C},{D},0")
     with pytest.raises(DataError, match="--column1 ticket_a --column2 ticket_b --label-column bug"):

@@ -550,6 +550,9 @@ class _Survey:
         likely = [pair for pair in _NO_AND_YES if seen < set(pair)]
         if likely:  # one of them is all there is
             return Shape.BINARY, OrderedLabels.named(likely[0]), False
+        if all(is_number(key.replace(",", ".")) for key in seen):
+            key, line = next(iter(self.labels.keys.items()))
+            raise self._problem(where, "write numbers with a decimal point", line=line, value=key)
         some = sorted(seen)[:5]
         shown = ", ".join(some) + (" …" if len(seen) > len(some) else "")
         if len(seen) >= _MOST or len(seen) > max(12, self.rows // 2):

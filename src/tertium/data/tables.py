@@ -44,6 +44,16 @@ _FORMULA = tuple("=+-@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _SEPARATORS = re.compile(r"[\s-]+")
 _SHOWN = 60  # characters of a bad value that are worth showing
+_UNSEPARATED = {".csv": re.compile(r".*[;\t].*|\S+(\|\S+)+"), ".tsv": re.compile(r"\S+([,;|]\S+)+")}
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+_BINARY = {  # what a file is whatever its name says, by its first bytes
+    b"PK\x03\x04": "an Excel workbook or another archive; save its table as .csv",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook or another Office file; save its table as .csv",
+    b"\x1f\x8b": "compressed by gzip; add .gz to its name",
+    b"PAR1": "a Parquet file; name it .parquet",
+    b"\xff\xfe": "UTF-16, not UTF-8; save the file as UTF-8",
+    b"\xfe\xff": "UTF-16, not UTF-8; save the file as UTF-8",
+}
 
 
 @dataclass(frozen=True)
@@ -156,9 +166,11 @@ def ending(path: Path) -> str:
     if kind not in FORMATS or (zipped and kind == ".parquet"):
         if path.exists():  # a folder or a pipe needs another remedy
             existing_file(path)
+        remedy = f"Rename or convert it to one of: {', '.join(FORMATS)} (text also as .gz)"
+        if last in _SPREADSHEETS:
+            remedy = "Save its table as .csv"
         raise TertiumError(
-            f"{path}: the ending '{last}' is not a format that tertium reads. "
-            f"Rename or convert it to one of: {', '.join(FORMATS)} (text also as .gz)."
+            f"{path}: the ending '{last}' is not a format that tertium reads. {remedy}."
         )
     return kind
 
@@ -237,16 +249,24 @@ def _lines(path: Path) -> Iterator[_Line]:
 
 def _decode(raw: bytes, number: int, path: Path) -> _Line:
     encoding = "utf-8-sig" if number == 1 else "utf-8"
-    problem = None
+    problem = _no_text(raw, path) if number == 1 else None
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         text = raw.decode(encoding, errors="replace")
-        byte = f"0x{raw[error.start]:02x}"
-        problem = Problem(str(path), number, "", byte, "not UTF-8; save the file as UTF-8")
+        byte, remedy = f"0x{raw[error.start]:02x}", "not UTF-8; save the file as UTF-8"
+        problem = problem or Problem(str(path), number, "", byte, remedy)
     if "\0" in text and not problem:
         problem = Problem(str(path), number, "", "\0", "remove the NUL, or save the file as UTF-8")
     return _Line(number, text.removesuffix("\n").removesuffix("\r"), problem)
+
+
+def _no_text(first: bytes, path: Path) -> Problem | None:
+    """What the first line shows to be something else than lines of text."""
+    found = [what for start, what in _BINARY.items() if first.startswith(start)]
+    if not found and b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
+        found = ["its lines end in CR only; save the file with LF or CRLF"]
+    return Problem(str(path), 1, "", None, found[0]) if found else None
 
 
 def column_key(name: str) -> str:
@@ -261,8 +281,10 @@ def column_key(name: str) -> str:
 def _header(names: Sequence[str], path: Path, line: int) -> "_Header":
     """Clean names of columns; without a usable header nothing below it can be read."""
     clean = [column_key(name) for name in names]
-    if len(names) == 1 and ending(path) == ".csv" and names[0].count(";") + names[0].count("\t"):
-        remedy = "the columns are not separated by commas; save the file with commas, or as .tsv"
+    unseparated = _UNSEPARATED.get(ending(path))
+    if len(names) == 1 and unseparated is not None and unseparated.fullmatch(names[0]):
+        own, other = ("commas", ".tsv") if ending(path) == ".csv" else ("tabs", ".csv")
+        remedy = f"the columns are not separated by {own}; save the file with {own}, or as {other}"
         raise DataError([Problem(str(path), line, "", names[0], remedy)])
     for name in clean:
         if not name:
@@ -330,6 +352,9 @@ def _csv(path: Path) -> Iterator[Record | Problem]:
         except StopIteration:
             return
         except csv.Error as error:
+            if header is None and undecodable:
+                yield from undecodable
+                return
             yield Problem(str(path), start, "", None, f"{error}; check the double quotes")
             continue
         if undecodable:
@@ -380,7 +405,9 @@ def _parquet(path: Path) -> Iterator[Record | Problem]:
             for number, row in enumerate(rows, 1):
                 yield header.record(number, row.values())
     except (ArrowException, OSError) as error:
-        raise TertiumError(f"{path}: not a readable Parquet file ({error}).") from error
+        raise TertiumError(
+            f"{path}: not a readable Parquet file ({error}). Write it again."
+        ) from error
 
 
 FORMATS: dict[str, Callable[[Path], Iterator[Record | Problem]]] = {
