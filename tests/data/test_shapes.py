@@ -205,6 +205,15 @@ def test_ambiguous_files_are_named_with_the_remedy(
     assert "ambiguous" in str(caught.value)
 
 
+@pytest.mark.parametrize("label", ["1e300", "-2e12"])
+def test_a_number_that_is_no_grade(write: Write, label: str) -> None:
+    path = _table(write, "a,b,score", f"{A},{B},5", f"{C},{D},{label}")
+    with pytest.raises(
+        DataError, match=r":3: column 'score': .*: too large for a grade; see --lab"
+    ):
+        recognise(path)
+
+
 def test_decimal_commas(write: Write) -> None:
     path = write("file.tsv", f"a\tb\tscore\n{A}\t{B}\t4,5\n{C}\t{D}\t1,0\n")
     with pytest.raises(DataError, match=r":2: column 'score': '4,5': .* with a decimal point"):

@@ -153,9 +153,9 @@ def _lines(fitted: "Fitted") -> list[Any]:
         )
     if "grade" in held:
         found = held["grade"]
-        error = found["mean_absolute_error"]
-        shown = f"{error:.2f}" if error < 1e6 else f"{error:.3g}"
-        lines.append(f"grade by {found['method']}: off by {shown} on average")
+        lines.append(
+            f"grade by {found['method']}: off by {found['mean_absolute_error']:.2f} on average"
+        )
     return lines
 
 

@@ -276,6 +276,7 @@ _NUMBERED = re.compile(
     r"(rater|annotator|judge|coder|worker|rating|score|grade|label|ann|annotation)_?(\d{1,3}|[a-z])"
 )
 _MOST = 64  # different labels that are remembered one by one
+_LARGEST = 1e9  # of a grade; beyond it is a number of something else
 _MOST_STEPS = 20  # of a scale whose grades have steps
 # Scales in use, the narrowest first.
 _SCALES: list[tuple[float, float]]
@@ -502,6 +503,10 @@ class _Survey:
         if seen.words:
             return self._known_words()
         low, high = float(seen.low or 0.0), float(seen.high or 0.0)
+        largest = max(low, high, key=abs)
+        if abs(largest) > _LARGEST:
+            remedy = "too large for a grade; see --label-column"
+            raise self._problem(where, remedy, line=seen.lines[largest], value=f"{largest:g}")
         if scale is not None:
             if low < scale[0] or high > scale[1]:
                 wrong = low if low < scale[0] else high
