@@ -32,8 +32,8 @@ def main() -> None:
     titles, passages = [title for title, _ in articles], [passage for _, passage in articles]
     with tempfile.TemporaryDirectory() as folder:
         index = Index.build(Path(folder) / "index", passages, tertium.load(options.model))
-        by_vector = index.search_many(titles, k=DEPTH)
-        both = index.search_many(titles, k=DEPTH, hybrid=True)
+        by_vector = index.search_many(titles, top_k=DEPTH)
+        both = index.search_many(titles, top_k=DEPTH, hybrid=True)
         words = [index._snapshot.find_words(title, None, DEPTH) for title in titles]
     ranks = {
         "vectors": [[hit.id for hit in hits] for hits in by_vector],

@@ -88,11 +88,15 @@ class Ours:
     def query(self, row: np.ndarray, *, part: int | None = None) -> list[int]:
         """With texts and columns."""
         where = None if part is None else f"part = {part}"
-        return [int(hit.id) for hit in self.index.search_vectors(row[None], k=K, where=where)[0]]
+        return [
+            int(hit.id) for hit in self.index.search_vectors(row[None], top_k=K, where=where)[0]
+        ]
 
     def hybrid(self, row: np.ndarray, text: str) -> list[int]:
         """By words as well."""
-        return [int(hit.id) for hit in self.index.search_vectors(row[None], k=K, words=[text])[0]]
+        return [
+            int(hit.id) for hit in self.index.search_vectors(row[None], top_k=K, words=[text])[0]
+        ]
 
 
 class Lance:

@@ -82,7 +82,7 @@ def _index_times(vectors: np.ndarray) -> tuple[Method, float, float, float]:
         )
         queries = drawn(50, vectors.shape[1], kind="random", seed=1)
         each = [
-            seconds(lambda at=at: made.search_vectors(queries[at : at + 1], k=K), repeats=1)
+            seconds(lambda at=at: made.search_vectors(queries[at : at + 1], top_k=K), repeats=1)
             for at in range(len(queries))
         ]
         recall = made.manifest.recall

@@ -87,7 +87,7 @@ def test_an_index_is_searched_and_added_to() -> None:
 
 
 def _hits(index: Index) -> list[Any]:
-    return index.search("the cat", k=5)
+    return index.search("the cat", top_k=5)
 
 
 @pytest.mark.usefixtures("saved")

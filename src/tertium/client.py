@@ -153,7 +153,7 @@ class Client:
         self,
         queries: Sequence[str],
         *,
-        k: int = 10,
+        top_k: int = 10,
         threshold: float | None = None,
         where: str | None = None,
         hybrid: bool = False,
@@ -164,7 +164,7 @@ class Client:
 
         Args:
             queries: the texts to search for.
-            k: how many hits to return per query.
+            top_k: how many hits to return per query.
             threshold: leave out hits with a smaller cosine.
             where: only texts that match this filter.
             hybrid: rank by vectors and keywords together.
@@ -173,7 +173,7 @@ class Client:
         """
         found: list[list[DecidedHit]] = []
         for part in self._parts(queries):
-            body = {"query": part, "k": k, "threshold": threshold, "where": where}
+            body = {"query": part, "top_k": top_k, "threshold": threshold, "where": where}
             body |= {"hybrid": hybrid, "rerank": rerank, "on": on}
             answer = self._ask("search", body)
             about = answer["decision"]

@@ -147,7 +147,7 @@ def preflight(site: Site, **headers: str) -> Any:
 
 
 def test_stored_markup_stays_text_for_programs(site: Site) -> None:
-    query = json.dumps({"query": MARKUP[0], "k": len(MARKUP)}).encode()
+    query = json.dumps({"query": MARKUP[0], "top_k": len(MARKUP)}).encode()
     answer = ask(site, "/v1/search", query, Authorization=f"Bearer {HASHED}")
     assert {hit["text"] for hit in answer.json["results"][0]} == set(MARKUP)
     assert answer.headers["content-type"] == "application/json"

@@ -163,7 +163,7 @@ DAMAGE = {
 def test_an_index_that_is_spoilt_costs_the_search_alone(
     site: Site, index: Path, way: str, tmp_path: Path
 ) -> None:
-    query = json.dumps({"query": TEXTS[7], "k": 3}).encode()
+    query = json.dumps({"query": TEXTS[7], "top_k": 3}).encode()
     whole = shutil.copytree(index, tmp_path / "whole")
     until(lambda: ask(site, "/v1/search", query).status == 200)
     files = sorted(path for path in index.rglob("*") if path.is_file())

@@ -62,8 +62,7 @@ def test_defaults_are_those_of_the_functions(command: str) -> None:
     options = {p.name: p for p in commands()[f"tertium {command}"].params}
     for name in FEEDS[command]:
         for key, parameter in inspect.signature(pkgutil.resolve_name(name)).parameters.items():
-            named = RENAMED | ({"top_k": "k"} if command == "index search" else {})
-            given = {named.get(option, option): p for option, p in options.items()}.get(key)
+            given = {RENAMED.get(option, option): p for option, p in options.items()}.get(key)
             if given is None or parameter.default is parameter.empty or (command, key) in OWN:
                 continue
             default = parameter.default

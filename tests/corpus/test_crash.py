@@ -42,7 +42,9 @@ def check(folder: Path) -> int:
     assert len(entries) == len(index) == len({entry.id for entry in entries})
     rows = [row for e in entries for row in range(e.first, e.first + e.passages)]
     assert len(set(rows)) == len(rows) == index.manifest.rows - index.manifest.dead
-    for entry, hits in zip(entries, index.search_many([e.text for e in entries], k=1), strict=True):
+    for entry, hits in zip(
+        entries, index.search_many([e.text for e in entries], top_k=1), strict=True
+    ):
         assert entry.text.removesuffix(" again") == f"text {int(entry.id) - 1}"
         assert (hits[0].id, hits[0].text) == (entry.id, entry.text)
         assert hits[0].score == pytest.approx(1, abs=1e-6)
@@ -108,7 +110,7 @@ def test_an_open_index_stays_what_it_was_while_files_go(folder: Path) -> None:
     other.compact()
     assert not all((folder / name).exists() for name in names)
     assert [entry.text for entry in before] == held
-    assert [hits[0].text for hits in before.search_many(held, k=1)] == held
+    assert [hits[0].text for hits in before.search_many(held, top_k=1)] == held
     before.refresh()
     assert len(before) == len(held) - 30
 

@@ -29,7 +29,7 @@ def index(tmp_path: Path) -> Index:
 
 
 def neighbours(index: Index, query: str) -> list[str]:
-    return [hit.id for hit in index.search(query, k=5)]
+    return [hit.id for hit in index.search(query, top_k=5)]
 
 
 def test_parquet(index: Index, tmp_path: Path) -> None:

@@ -48,19 +48,19 @@ def test_few_texts_are_searched_exactly(tmp_path: Path) -> None:
     assert (len(index), index.manifest.graph, index.manifest.recall) == (60, None, None)
     cosines = unit(model.encode(["query"])) @ unit(model.encode(TEXTS)).T
     order = np.argsort(-cosines[0])
-    hits = index.search("query", k=5)
+    hits = index.search("query", top_k=5)
     assert [hit.text for hit in hits] == [TEXTS[at] for at in order[:5]]
     assert [hit.id for hit in hits] == [str(at + 1) for at in order[:5]]
     np.testing.assert_allclose([hit.score for hit in hits], cosines[0][order[:5]], atol=1e-6)
     floor = hits[2].score
-    assert index.search("query", k=5, threshold=floor) == hits[:3]
+    assert index.search("query", top_k=5, threshold=floor) == hits[:3]
 
 
 def test_asking_for_more_than_there_are_gives_all(tmp_path: Path) -> None:
     index = Index.build(tmp_path / "index", TEXTS[:4], HashEncoder())
-    assert sorted(hit.text for hit in index.search("query", k=100)) == TEXTS[:4]
+    assert sorted(hit.text for hit in index.search("query", top_k=100)) == TEXTS[:4]
     with pytest.raises(TertiumError, match="at least one neighbour, not 0"):
-        index.search("query", k=0)
+        index.search("query", top_k=0)
     assert index.search_many([]) == []
 
 
@@ -84,7 +84,7 @@ def test_however_texts_arrive(
     waiting = len(index) - (index.manifest.graph.count if index.manifest.graph else 0)
     assert waiting < 15
     right = 0
-    for row, hits in enumerate(index.search_many(texts, k=3)):
+    for row, hits in enumerate(index.search_many(texts, top_k=3)):
         assert hits[0].score == pytest.approx(1, abs=1e-6)
         found = [hit.score for hit in hits]
         own = [vectors[row] @ vectors[int(hit.text.split()[1])] for hit in hits]
@@ -104,12 +104,12 @@ def test_a_graph_takes_over_and_grows(tmp_path: Path) -> None:
     assert index.manifest.recall.value > 0.95 and index.manifest.recall.texts == 60
     index.add(["a", "b"])
     assert index.manifest.graph.count == 60  # the two wait, and are searched exactly
-    assert index.search("b", k=1)[0].id == "62"
+    assert index.search("b", top_k=1)[0].id == "62"
     first = index.manifest.graph.name
     index.add([f"more {number}" for number in range(38)])
     assert index.manifest.graph.count == 100 and index.manifest.recall.texts == 100
     assert first not in files(folder)
-    assert index.search("more 37", k=1)[0].id == "100"
+    assert index.search("more 37", top_k=1)[0].id == "100"
 
 
 def test_recall_on_neighbourhoods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_stored_vectors_save_encoding(tmp_path: Path) -> None:
     model.seen.clear()
     index = Index.build(tmp_path / "index", TEXTS, model, vectors=vectors)
     assert len(model.seen) == 8
-    assert index.search("text 50", k=1)[0].score == pytest.approx(1, abs=1e-6)
+    assert index.search("text 50", top_k=1)[0].score == pytest.approx(1, abs=1e-6)
     for wrong, said in [
         (vectors[:-1], "do not fit 60 texts"),
         (vectors[:, :4], "width 16"),
@@ -163,9 +163,9 @@ def test_stored_vectors_save_encoding(tmp_path: Path) -> None:
 
 def test_ids_of_the_user(tmp_path: Path) -> None:
     index = Index.build(tmp_path / "index", ["one", "two"], HashEncoder(), ids=["x", "ü\n"])
-    assert index.search("two", k=1)[0].id == "ü\n"
+    assert index.search("two", top_k=1)[0].id == "ü\n"
     index.add(["three"])
-    assert index.search("three", k=1)[0].id == "3"
+    assert index.search("three", top_k=1)[0].id == "3"
     before = files(index.folder)
     for texts, ids, said in [
         (["a", "b"], ["n", "n"], "'n' occurs twice, for texts 1 and 2"),
@@ -205,7 +205,7 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
         index.search("a")
     with pytest.raises(TertiumError, match=r"shape \(1, 4\) do not fit"):
         index.search_vectors(np.ones((1, 4)))
-    assert len(index.search_vectors(np.ones((2, 16)), k=3)[1]) == 3
+    assert len(index.search_vectors(np.ones((2, 16)), top_k=3)[1]) == 3
 
 
 def test_the_model_is_loaded_by_its_name(tmp_path: Path, tiny_bert: Path) -> None:
@@ -214,7 +214,7 @@ def test_the_model_is_loaded_by_its_name(tmp_path: Path, tiny_bert: Path) -> Non
     model = tertium.load(tiny_bert)
     Index.build(tmp_path / "index", ["the cat", "a dog barks"], model)
     index = Index.open(tmp_path / "index")
-    assert index.search("the cat", k=1)[0].id == "1"
+    assert index.search("the cat", top_k=1)[0].id == "1"
     assert index.add(["cat sleeps"]) == 1
 
 

@@ -86,10 +86,10 @@ def test_as_a_dictionary(
         vectors = unit(model.encode([texts[name] for name in names]))
         cosines = np.sort((unit(model.encode([query])) @ vectors.T)[0])[::-1]
         if where is None or "seen" in index.manifest.columns:
-            hits = index.search(query, k=4, where=where)
+            hits = index.search(query, top_k=4, where=where)
             np.testing.assert_allclose([hit.score for hit in hits], cosines[:4], atol=1e-5)
             assert {hit.id for hit in hits} <= set(names)
-            worded = {hit.id for hit in index.search(query, k=99, where=where, hybrid=True)}
+            worded = {hit.id for hit in index.search(query, top_k=99, where=where, hybrid=True)}
             assert worded == set(names)
 
 
@@ -136,7 +136,7 @@ def index(tmp_path: Path) -> Index:
 )
 def test_filters(index: Index, where: str, rows: list[int]) -> None:
     assert [entry.text for entry in index.entries(where)] == [f"text {row}" for row in rows]
-    hits = index.search("text 3", k=30, where=where)
+    hits = index.search("text 3", top_k=30, where=where)
     assert sorted(int(hit.id) - 1 for hit in hits) == rows
 
 
@@ -208,7 +208,7 @@ def test_filtered_by_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for low, high in [(0, 2000), (0, 1500), (900, 1000), (199, 204), (1995, 2000), (0, 100)]:
         allowed = np.arange(max(low, 199), high)
         where = f"at >= {low} AND at < {high}"
-        found = index.search_many(queries, k=10, where=where)
+        found = index.search_many(queries, top_k=10, where=where)
         scores = unit(model.encode(queries)) @ vectors[allowed].T
         right = 0
         for hits, row in zip(found, scores, strict=True):
@@ -224,16 +224,16 @@ def test_fusion_by_hand(tmp_path: Path) -> None:
     assert fuse(lists) == [(2, expected[2]), (3, expected[3]), (1, 1 / 62), (4, 1 / 62)]
     texts = ["alpha beta", "gamma delta", "the alpha", "the gamma", "the omega", "the"]
     index = Index.build(tmp_path / "index", texts, HashEncoder())
-    plain = [hit.id for hit in index.search("alpha", k=6)]
+    plain = [hit.id for hit in index.search("alpha", top_k=6)]
     worded = ["3", "1"]  # both hold it once; the shorter text first, of equals the earlier
-    hits = index.search("alpha", k=6, hybrid=True)
+    hits = index.search("alpha", top_k=6, hybrid=True)
     order = index._snapshot.find_words("alpha", None, 10)
     assert sorted(map(str, order)) == sorted(worded)
     wanted = fuse([[int(name) for name in plain], order])
     assert [(hit.id, hit.score) for hit in hits] == [(str(n), score) for n, score in wanted]
     assert all(hit.cosine is not None for hit in hits)
     for odd in ["", '"', "the", "NOT alpha OR (", "alpha*", "naïve 日本", "a" * 3000]:
-        assert len(index.search(odd, k=6, hybrid=True)) == 6
+        assert len(index.search(odd, top_k=6, hybrid=True)) == 6
 
 
 def test_updates_say_what_they_did(index: Index) -> None:
@@ -251,7 +251,7 @@ def test_updates_say_what_they_did(index: Index) -> None:
         index.update(["a", "b"], ids=["1", "1"])
     with pytest.raises(TertiumError, match="as many ids as texts"):
         index.update(["a", "b"], ids=["1"])
-    assert [hit.id for hit in index.search("new", k=1)] == ["x"]
+    assert [hit.id for hit in index.search("new", top_k=1)] == ["x"]
     assert "text 1" not in {entry.text for entry in index}
 
 
@@ -278,13 +278,13 @@ def test_compacting_gives_space_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
         index = Index.build(tmp_path / dtype, texts, HashEncoder(dimension=64), dtype=dtype)
         index.delete([str(at) for at in range(1, 301)])
         assert (index.manifest.dead, index.manifest.rows) == (300, 400)
-        before = index.search_many(texts[300:320], k=5)
+        before = index.search_many(texts[300:320], top_k=5)
         saved = index.compact()
         assert saved > 300 * (64 if dtype == "int8" else 256)
         assert (index.manifest.dead, index.manifest.rows, len(index)) == (0, 100, 100)
         assert index.manifest.graph is not None and index.manifest.graph.count == 100
         index.check()
-        for old, new in zip(before, index.search_many(texts[300:320], k=5), strict=True):
+        for old, new in zip(before, index.search_many(texts[300:320], top_k=5), strict=True):
             assert old[0].id == new[0].id
         assert index.compact() == 0
 
@@ -308,7 +308,7 @@ def test_a_folder_that_may_only_be_read(index: Index) -> None:
     del index
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
-        assert Index.open(folder, HashEncoder()).search("text 3", k=1)[0].id == "4"
+        assert Index.open(folder, HashEncoder()).search("text 3", top_k=1)[0].id == "4"
     finally:
         folder.chmod(stat.S_IRWXU)
 

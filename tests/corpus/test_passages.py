@@ -97,14 +97,14 @@ def test_a_long_document_is_found_by_its_passage(tiny_bert: Path, tmp_path: Path
     assert len(index) == 3 and index.manifest.rows > 500 and index.manifest.passages
     spans = [document[a:b] for a, b in cut_long(model, [document])[0]]
     passage = next(part for part in spans if "dog barks" in part)
-    hit = index.search(passage, k=1)[0]
+    hit = index.search(passage, top_k=1)[0]
     assert (hit.id, hit.text, hit.passage) == ("long", document, passage)
     assert len(passage) < 1000
-    assert sorted(hit.id for hit in index.search("the cat .", k=10)) == ["long", "s", "t"]
+    assert sorted(hit.id for hit in index.search("the cat .", top_k=10)) == ["long", "s", "t"]
     index.delete(["long"])
     assert index.manifest.dead == index.manifest.rows - 2
-    assert [hit.id for hit in index.search("dog", k=5, hybrid=True)] == [
-        hit.id for hit in index.search("dog", k=5)
+    assert [hit.id for hit in index.search("dog", top_k=5, hybrid=True)] == [
+        hit.id for hit in index.search("dog", top_k=5)
     ]
     index.update(["the dog . " * 60], ids=["t"])
     index.compact()

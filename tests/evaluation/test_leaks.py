@@ -89,6 +89,13 @@ def test_what_is_not_available_is_named(
     assert report.provenance.excluded == ()
 
 
+def test_sets_that_are_missing_for_one_reason_share_a_note(folder: Folder) -> None:
+    listed = [TrainingData(name=name) for name in ("gone.tsv", "lost.tsv", "gone.tsv")]
+    with pytest.warns(UserWarning, match="lists gone.tsv and lost.tsv, which are not") as noted:
+        evaluate(folder, *listed)
+    assert [str(note.message) for note in noted if "card" in str(note.message)][1:] == []
+
+
 def test_without_a_card_nothing_is_left_out(folder: Folder) -> None:
     report = evaluate(folder)
     assert "leak_free" not in report["sts"].tasks[0].values

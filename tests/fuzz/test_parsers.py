@@ -295,8 +295,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def search(folder: Path) -> None:
     opened = Index.open(folder, HashEncoder())
-    opened.search("text 1", k=3)
-    opened.search("text 1", k=3, where="id != '2'", hybrid=True)
+    opened.search("text 1", top_k=3)
+    opened.search("text 1", top_k=3, where="id != '2'", hybrid=True)
     for _ in opened:
         pass
 

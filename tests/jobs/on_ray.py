@@ -29,7 +29,7 @@ def main(root: Path) -> None:
         "rows": finished.rows,
         "shards": finished.made,
         "same": contents(root / "ray") == contents(root / "local"),
-        "found": index.search("text 7", k=1)[0].text,
+        "found": index.search("text 7", top_k=1)[0].text,
     }
     sys.stdout.write(json.dumps(found))
 

@@ -35,7 +35,7 @@ def test_an_index_knows_the_length_of_its_vectors(tiny_bert: Path, tmp_path: Pat
     Index.build(tmp_path / "index", TEXTS[:2], load_embedder(tiny_bert, truncate_dim=8))
     opened = Index.open(tmp_path / "index")
     assert opened.model.dimension == opened.manifest.model.truncate_dim == 8
-    assert opened.search("the cat sleeps .", k=1)[0].text == TEXTS[0]
+    assert opened.search("the cat sleeps .", top_k=1)[0].text == TEXTS[0]
     with pytest.raises(TertiumError, match="vectors of width 32, the index has 8"):
         Index.open(tmp_path / "index", load_embedder(tiny_bert)).search("a")
 

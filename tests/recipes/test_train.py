@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from torch import nn
 from torch.testing import assert_close
@@ -212,6 +213,13 @@ def test_a_run_leaves_a_model_its_card_and_its_log(
     average = trained.report.to_json()["results"]["sts"]["average"]
     report = json.loads((trained.folder / "report.json").read_text())
     assert report["results"]["sts"]["average"] == average
+    metadata = ModelCard.load(trained.folder / "README.md").data
+    assert metadata.model_name == "model" and metadata.library_name == "sentence-transformers"
+    kinds = {(entry.task_type, entry.metric_type) for entry in metadata.eval_results or []}
+    assert kinds == {("sentence-similarity", "spearman")}
+    values = {entry.dataset_name: entry.metric_value for entry in metadata.eval_results or []}
+    tasks = report["results"]["sts"]["tasks"].items()
+    assert values == {name: round(found["spearman"], 2) for name, found in tasks}
     record = yaml.safe_load((trained.folder / "run" / "recipe.yaml").read_text())
     assert record["stages"][0]["train"]["seed"] == 5
     again = tertium.evaluate(tertium.load(trained.folder, engine="torch"), data=benchmarks_folder)

@@ -81,7 +81,7 @@ def test_our_client_asks_in_parts(site: Live) -> None:
         scores = client.similarity([("a", text) for text in texts])
         assert scores.values.shape == (10,) and scores.scale == (-1.0, 1.0)
         assert client.conditional([("a", "b", "c")]).model == "respects"
-        assert client.search(["a dog"], k=1)[0][0].text == "a dog"
+        assert client.search(["a dog"], top_k=1)[0][0].text == "a dog"
         assert client.explain("a cat", "a dog")["score"] == 0.5
         assert client.models()[0]["id"] == "hash"
         assert client.conditional([("a", "b", "c")], model="respects").model == "respects"
@@ -92,8 +92,8 @@ def test_our_client_asks_in_parts(site: Live) -> None:
         ):
             with pytest.raises(ServerError, match="served by 'hash', not by 'gpt'"):
                 ask()
-        with pytest.raises(ServerError, match="k may be") as told:
-            client.search(["a"], k=1000)
+        with pytest.raises(ServerError, match="top_k may be") as told:
+            client.search(["a"], top_k=1000)
         assert (told.value.status, told.value.code) == (400, "too_many_hits")
     with pytest.raises(TertiumError, match="not an HTTP address"):
         Client("127.0.0.1:8080")

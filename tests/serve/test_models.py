@@ -236,6 +236,6 @@ async def test_the_model_of_an_index_stays_whatever_else_is_asked_for(tmp_path: 
     async with running(model=["a", "b", "c"], max_models=1, index=tmp_path / "index") as client:
         for name in "acb":
             assert (await embed(client, name)).status_code == 200
-            found = await client.post("/v1/search", json={"query": "a dog", "k": 1})
+            found = await client.post("/v1/search", json={"query": "a dog", "top_k": 1})
             assert found.json()["results"][0][0]["text"] == "a dog"
         assert loads(client, "b") == 1 and (await states(client))["b"] == "loaded"

@@ -181,7 +181,7 @@ def test_the_example_shows_respects(page: Any, site: Live) -> None:
 def test_many_texts_show_matrix_groups_and_duplicates(page: Any, site: Live) -> None:
     page.goto(site.url)
     page.get_by_role("tab", name="Many texts").click()
-    page.get_by_label("One text a line").fill("a cat\na dog\na cat\n\n  a bird ")
+    page.get_by_label("One text per line").fill("a cat\na dog\na cat\n\n  a bird ")
     page.get_by_role("button", name="Show the matrix").click()
     page.wait_for_selector("#matrix td")
     assert page.locator("#matrix tbody tr").count() == 4
@@ -190,7 +190,7 @@ def test_many_texts_show_matrix_groups_and_duplicates(page: Any, site: Live) -> 
     page.get_by_label("Groups from").fill("1")
     page.get_by_label("Duplicates from").fill("0.5")
     assert "Duplicates" in page.inner_text("#duplicates")
-    page.get_by_label("One text a line").fill("only one")
+    page.get_by_label("One text per line").fill("only one")
     page.get_by_role("button", name="Show the matrix").click()
     assert "two lines or more" in page.inner_text("#many-result")
 
@@ -254,7 +254,7 @@ def test_no_tab_is_dead_while_the_server_is_silent(page: Any, site: Live) -> Non
         page.get_by_role("tab", name=name).click()
         page.get_by_role("button", name="Try again").wait_for()
     page.unroute("**/v1/models")
-    page.get_by_label("One text a line").fill("a cat\na dog")
+    page.get_by_label("One text per line").fill("a cat\na dog")
     page.get_by_role("button", name="Show the matrix").click()
     page.wait_for_selector("#matrix td")
     page.get_by_role("tab", name="Search").click()
@@ -409,7 +409,7 @@ def test_one_of_several_models_is_chosen(page: Any) -> None:
         page.wait_for_selector("#words")
         assert asked[-2:] == [("similarity", "other"), ("conditional", "reasons")]
         page.get_by_role("tab", name="Many texts").click()
-        page.get_by_label("One text a line").fill("a cat\na dog")
+        page.get_by_label("One text per line").fill("a cat\na dog")
         page.get_by_role("button", name="Show the matrix").click()
         page.wait_for_selector("#matrix")
         assert asked[-1] == ("embeddings", "other")

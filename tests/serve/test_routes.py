@@ -135,14 +135,18 @@ def test_what_takes_too_long_to_explain_is_refused(texts: dict[str, str], code: 
 async def test_search_finds_what_is_added_meanwhile(tmp_path: Path) -> None:
     index = Index.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("hash"))
     async with running(index=tmp_path / "index") as client:
-        found = await post(client, "search", query=["a dog", "a cat"], k=1)
+        found = await post(client, "search", query=["a dog", "a cat"], top_k=1)
         assert [hits[0]["text"] for hits in found["results"]] == ["a dog", "a cat"]
         assert found["results"][0][0]["id"] == "2"
         index.add(["a bird"])
-        found = await post(client, "search", query="a bird", k=5, threshold=0.9)
+        found = await post(client, "search", query="a bird", top_k=5, threshold=0.9)
         assert [hit["text"] for hit in found["results"][0]] == ["a bird"]
         assert (await client.get("/v1/models")).json()["data"][-1]["texts"] == 3
-        assert await refused(client, "search", query="a", k=101) == (400, "too_many_hits", "k")
+        assert await refused(client, "search", query="a", top_k=101) == (
+            400,
+            "too_many_hits",
+            "top_k",
+        )
 
 
 @awaited
@@ -163,12 +167,12 @@ async def test_search_with_filters_words_and_conditions(tmp_path: Path) -> None:
         for where in ("yeer = 1", "year = 1; DROP TABLE texts", "1 = 1"):
             refusal = await refused(client, "search", query="a", where=where)
             assert refusal == (400, "invalid_filter", "where")
-        found = await post(client, "search", query="a dog", on="sound", k=2)
+        found = await post(client, "search", query="a dog", on="sound", top_k=2)
         triples = [["a dog", text, "sound"] for text in texts]
         graded = await post(client, "conditional", triples=triples)
         best = sorted(graded["scores"], reverse=True)[:2]
         assert [hit["score"] for hit in found["results"][0]] == pytest.approx(best)
-        found = await post(client, "search", query="a dog", rerank="hash", k=1)
+        found = await post(client, "search", query="a dog", rerank="hash", top_k=1)
         assert found["results"][0][0]["score"] == pytest.approx(1, abs=1e-5)
         refusal = await refused(client, "search", query="a", on="b", rerank_top=101)
         assert refusal == (400, "too_many_hits", "rerank_top")
@@ -283,7 +287,7 @@ def test_a_damaged_index_costs_the_search_and_nothing_else(
             folder.rename(tmp_path / "damaged")
             copy.rename(folder)
             await until_search_is(client, "ok")
-            found = await post(client, "search", query="a dog", k=1)
+            found = await post(client, "search", query="a dog", top_k=1)
             assert found["results"][0][0]["text"] == "a dog"
 
     test()
@@ -333,7 +337,7 @@ async def test_faults_of_the_server_are_503_without_paths(monkeypatch: pytest.Mo
 async def test_an_index_brings_its_own_model(tmp_path: Path) -> None:
     Index.build(tmp_path / "index", ["a cat", "a dog"], FakeModel("other"))
     async with running(index=tmp_path / "index") as client:
-        found = await post(client, "search", query="a dog", k=1)
+        found = await post(client, "search", query="a dog", top_k=1)
         assert found["model"] == "other" and found["results"][0][0]["text"] == "a dog"
         listed = (await client.get("/v1/models")).json()["data"]
     assert [(each["id"], each["answers"], each["texts"]) for each in listed] == [

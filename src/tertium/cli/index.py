@@ -270,7 +270,12 @@ def search(
         check_ending(output, TABLES)
         check_outputs(file, output)
     opened = _open(index, model, engine)
-    chosen: dict[str, Any] = {"k": top_k, "threshold": threshold, "where": where, "hybrid": hybrid}
+    chosen: dict[str, Any] = {
+        "top_k": top_k,
+        "threshold": threshold,
+        "where": where,
+        "hybrid": hybrid,
+    }
     if rerank is not None or condition is not None:
         from tertium.engines.loading import load
 

@@ -37,7 +37,7 @@ class Index:
         >>> from tertium.corpus import Index
         >>> folder = tempfile.mkdtemp() + "/index"
         >>> index = Index.build(folder, ["A cat sleeps.", "Stocks fell."], tertium.load())
-        >>> index.search("A kitten is napping.", k=1)[0].text
+        >>> index.search("A kitten is napping.", top_k=1)[0].text
         'A cat sleeps.'
     """
 
@@ -257,7 +257,7 @@ class Index:
         self,
         queries: Sequence[str],
         *,
-        k: int = 10,
+        top_k: int = 10,
         threshold: float | None = None,
         where: str | None = None,
         hybrid: bool = False,
@@ -270,7 +270,7 @@ class Index:
 
         Args:
             queries: any texts.
-            k: how many; all of them where there are fewer.
+            top_k: how many; all of them where there are fewer.
             threshold: leave out what has a smaller cosine.
             where: only texts that meet this filter, such as ``year >= 2020 AND lang = 'en'``.
             hybrid: rank by vectors and by words (BM25) together, by reciprocal rank fusion.
@@ -281,15 +281,17 @@ class Index:
         """
         prompt = self.manifest.prompts.get("query")
         vectors = embed(self.model, queries, prompt=prompt, progress=progress)
-        wide = k if rerank is None else max(k, rerank_top)
+        wide = top_k if rerank is None else max(top_k, rerank_top)
         words = queries if hybrid else None
-        found = self.search_vectors(vectors, k=wide, threshold=threshold, where=where, words=words)
+        found = self.search_vectors(
+            vectors, top_k=wide, threshold=threshold, where=where, words=words
+        )
         if rerank is None:
             if on is not None:
                 raise TertiumError("A condition needs a model that takes it: rerank.")
             return found
         return [
-            reranked(rerank, query, hits, on=on)[:k]
+            reranked(rerank, query, hits, on=on)[:top_k]
             for query, hits in zip(queries, found, strict=True)
         ]
 
@@ -297,7 +299,7 @@ class Index:
         self,
         vectors: NDArray[Any],
         *,
-        k: int = 10,
+        top_k: int = 10,
         threshold: float | None = None,
         where: str | None = None,
         words: Sequence[str] | None = None,
@@ -306,15 +308,15 @@ class Index:
 
         Args:
             vectors: one a row.
-            k: how many; all of them where there are fewer.
+            top_k: how many; all of them where there are fewer.
             threshold: leave out what has a smaller cosine.
             where: only texts that meet this filter.
             words: the texts of the queries, to rank by their words as well.
         """
         if threshold is not None:
             check_threshold(threshold)
-        if k < 1:
-            raise TertiumError(f"Ask for at least one neighbour, not {k}.")
+        if top_k < 1:
+            raise TertiumError(f"Ask for at least one neighbour, not {top_k}.")
         width = self.manifest.model.dimension
         if vectors.ndim != 2 or vectors.shape[1] != width:
             raise TertiumError(
@@ -323,9 +325,9 @@ class Index:
             )
         queries, snapshot = unit(vectors), self._snapshot
         if words is None:
-            found = snapshot.search(queries, k, where=where)
+            found = snapshot.search(queries, top_k, where=where)
         else:
-            found = snapshot.search_words(queries, words, k, where=where)
+            found = snapshot.search_words(queries, words, top_k, where=where)
         least = -np.inf if threshold is None else threshold
         return [[self._hit(place) for place in places if place.cosine >= least] for places in found]
 

@@ -58,19 +58,24 @@ def _named(exclude: Iterable[str]) -> Iterator[tuple[Excluded, frozenset[PairKey
 def _on_card(
     training_data: Iterable[TrainingData], folder: Path | None
 ) -> Iterator[tuple[Excluded, frozenset[PairKey]]]:
+    missing: dict[str, list[str]] = {}
     for data in training_data:
         try:
             keys = _keys(data, folder)
         except TertiumError as error:
-            warnings.warn(
-                f"The model's card lists {data.name}, which is not available, so the leak-free "
-                f"figures may still count its pairs: {error}",
-                TertiumWarning,
-                stacklevel=2,
-            )
+            missing.setdefault(str(error), []).append(data.name)
             continue
         if keys:
             yield Excluded(data.name, data.split, data.use, len(keys)), keys
+    for reason, names in missing.items():
+        every = " and ".join(dict.fromkeys(names))
+        which, whose = ("which is", "its") if every == names[0] else ("which are", "their")
+        warnings.warn(
+            f"The model's card lists {every}, {which} not available, so the leak-free figures may "
+            f"still count {whose} pairs: {reason}",
+            TertiumWarning,
+            stacklevel=2,
+        )
 
 
 def _keys(data: TrainingData, folder: Path | None) -> frozenset[PairKey]:

@@ -100,7 +100,7 @@ class ModelHost:
         if task.head["kind"] != "search":
             return self.models[task.head["model"]].finish(task)
         assert self._index is not None and task.rows is not None
-        asked = {name: task.head[name] for name in ("k", "threshold", "where", "words")}
+        asked = {name: task.head[name] for name in ("top_k", "threshold", "where", "words")}
         return {**task.counts, "results": self._index.search(task.rows, **asked)}, b""
 
     def _load_served(self, name: str) -> HostedModel:

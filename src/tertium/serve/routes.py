@@ -154,9 +154,9 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
     if asked.model not in (None, index["name"]):
         message = f"The index is searched with '{index['name']}', not with '{asked.model}'."
         raise APIError(404, "model_not_found", message, param="model")
-    if asked.k > settings.max_hits:
-        message = f"k may be at most {settings.max_hits}."
-        raise APIError(400, "too_many_hits", message, param="k")
+    if asked.top_k > settings.max_hits:
+        message = f"top_k may be at most {settings.max_hits}."
+        raise APIError(400, "too_many_hits", message, param="top_k")
     reranks = asked.on is not None or asked.rerank is not None
     if reranks and asked.rerank_top > settings.max_hits:
         message = f"rerank_top may be at most {settings.max_hits}."
@@ -165,7 +165,7 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
         *("search", asked.query),
         count=len(asked.query),
         param="query",
-        k=max(asked.k, asked.rerank_top) if reranks else asked.k,
+        top_k=max(asked.top_k, asked.rerank_top) if reranks else asked.top_k,
         threshold=asked.threshold,
         where=asked.where,
         hybrid=asked.hybrid,
@@ -180,7 +180,7 @@ async def _search(call: Call, asked: schemas.SearchRequest) -> dict[str, Any]:
         scores = await _compared(call, pairs, asked.rerank, asked.on, param="rerank_top")
         rest = iter(scores["scores"] if pairs else [])
         results = [[{**hit, "score": next(rest)} for hit in hits] for hits in results]
-        results = [sorted(hits, key=lambda hit: -hit["score"])[: asked.k] for hits in results]
+        results = [sorted(hits, key=lambda hit: -hit["score"])[: asked.top_k] for hits in results]
     decision = index["decision"]
     return {"results": results, "decision": decision, "model": index["name"], **usage}
 

@@ -137,7 +137,7 @@ class SearchRequest(_Request):
     """Queries for the index."""
 
     query: Texts
-    k: Count = Field(10, description="Number of hits per query.")
+    top_k: Count = Field(10, description="Number of hits per query.")
     threshold: float | None = Field(None, allow_inf_nan=False, description="Minimum cosine.")
     where: Text | None = Field(
         None, description="A filter on columns, such as: year >= 2020 AND lang = 'en'"

@@ -75,7 +75,7 @@ class HostedIndex:
         self,
         rows: Matrix,
         *,
-        k: int,
+        top_k: int,
         threshold: float | None,
         where: str | None,
         words: Sequence[str] | None,
@@ -86,7 +86,7 @@ class HostedIndex:
         try:
             self._refresh(self._index)
             found = self._index.search_vectors(
-                rows, k=k, threshold=threshold, where=where, words=words
+                rows, top_k=top_k, threshold=threshold, where=where, words=words
             )
         except WhereError as error:
             raise APIError(400, "invalid_filter", str(error), param="where") from None

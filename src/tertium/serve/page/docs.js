@@ -7,7 +7,7 @@ const EXAMPLES = {
   "/v1/similarity": { pairs: [["A cat sleeps.", "A kitten is napping."]] },
   "/v1/conditional": { triples: [["A cat sleeps.", "A dog sleeps.", "the animal"]] },
   "/v1/explain": { a: "A cat sleeps.", b: "A kitten is napping." },
-  "/v1/search": { query: "A kitten is napping.", k: 3 },
+  "/v1/search": { query: "A kitten is napping.", top_k: 3 },
   "/v1/rerank": { query: "A cat sleeps.", documents: ["Stocks fell sharply.", "A kitten is napping."] },
 };
 

@@ -50,7 +50,7 @@ export function run() {
   const where = find("filters").hidden ? null : find("where").value.trim() || null;
   const on = conditional === null ? null : find("search-on").value.trim() || null;
   during(place, async (signal) => {
-    const found = await call("/v1/search", { query, k: Number(find("hits").value), where, hybrid: find("hybrid").checked, on }, signal);
+    const found = await call("/v1/search", { query, top_k: Number(find("hits").value), where, hybrid: find("hybrid").checked, on }, signal);
     const hits = found.results[0];
     say(`${hits.length} texts found.`);
     if (!hits.length) return [make("p", { class: "empty" }, "Nothing was found.")];
