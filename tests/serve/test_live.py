@@ -104,7 +104,10 @@ def test_our_client_gets_decisions(tmp_path: Path) -> None:
     pairs = [("a cat", "a cat"), ("a cat", "a dog"), ("a dog", "a dog")]
     with live(model="deciding", index=tmp_path / "index") as site, Client(site.url, batch=2) as ask:
         scores = ask.similarity(pairs)
-        (near, far), (word,) = ask.search(["a cat"])[0], ask.search(["a cat"], k=1, hybrid=True)[0]
+        (near, far), (word,) = (
+            ask.search(["a cat"])[0],
+            ask.search(["a cat"], top_k=1, hybrid=True)[0],
+        )
     assert scores.verdicts is not None and scores.decision is not None
     assert [verdict.answer for verdict in scores.verdicts] == ["yes", "no", "yes"]
     assert str(scores.verdicts[0]) == "duplicate: yes, 98 % sure"
@@ -117,7 +120,7 @@ def test_our_client_without_decisions(site: Live) -> None:
     with Client(site.url) as client:
         scores = client.similarity([("a", "b")])
         assert (scores.verdicts, scores.decision) == (None, None)
-        assert client.search(["a dog"], k=1)[0][0].verdict is None
+        assert client.search(["a dog"], top_k=1)[0][0].verdict is None
 
 
 def test_our_client_comes_back_when_the_queue_is_full() -> None:
