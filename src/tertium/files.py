@@ -37,6 +37,7 @@ __all__ = [
     "sha256",
     "sync",
     "writable_cache",
+    "write_text",
 ]
 
 
@@ -111,6 +112,12 @@ def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
             sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write a UTF-8 file whole or not at all; see :func:`atomic_path`."""
+    with atomic_path(path, durable=durable) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -293,8 +300,8 @@ def remembered_digest(path: Path, compute: Callable[[Path], str], *, what: str) 
     digest = compute(path)
     # A file that was just written could change again without its time changing.
     if _mark(path) == mark and abs(time.time() - mark[1] / 1e9) > _SETTLED:
-        with contextlib.suppress(OSError), atomic_path(record) as temporary:
-            temporary.write_text(json.dumps({"path": place, "mark": mark, what: digest}))
+        with contextlib.suppress(OSError):
+            write_text(record, json.dumps({"path": place, "mark": mark, what: digest}))
     return digest
 
 
@@ -306,8 +313,8 @@ def remembered_value(key: str, compute: Callable[[], str]) -> str:
         if len(known) == _DIGITS:
             return known
     value = compute()
-    with contextlib.suppress(OSError), atomic_path(record) as temporary:
-        temporary.write_text(json.dumps({"sha256": value}))
+    with contextlib.suppress(OSError):
+        write_text(record, json.dumps({"sha256": value}))
     return value
 
 

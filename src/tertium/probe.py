@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.errors import TertiumError
-from tertium.files import atomic_path, cache_folder
+from tertium.files import cache_folder, write_text
 from tertium.hardware import instructions, processor
 from tertium.records.lock import lock
 
@@ -274,8 +274,8 @@ def _remember(outcome: Outcome) -> None:
     about = outcome.model_dump(include={"subject", "graph", "versions", "processor"})
     path = _path(about, outcome.setting)
     _tried[path.stem] = outcome
-    with contextlib.suppress(OSError), atomic_path(path) as temporary:  # it may be read-only
-        temporary.write_text(outcome.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    with contextlib.suppress(OSError):  # it may be read-only
+        write_text(path, outcome.model_dump_json(indent=2) + "\n")
 
 
 def _folder() -> Path:

@@ -10,7 +10,6 @@ from tertium.evaluation.thresholds import (
     binomial_tail,
     clopper_pearson,
     fewest_pairs,
-    roc_auc,
 )
 
 scores = st.lists(st.integers(0, 6), min_size=2, max_size=40)
@@ -32,7 +31,7 @@ def test_equal_to_scikit_learn(pairs: tuple[np.ndarray, np.ndarray]) -> None:
     assert average_precision(labels, values) == pytest.approx(
         average_precision_score(labels, values)
     )
-    assert roc_auc(labels, values) == pytest.approx(roc_auc_score(labels, values))
+    assert Ranking(labels, values).auc()[0] == pytest.approx(roc_auc_score(labels, values))
     best = max(f1_score(labels, values >= value) for value in values)
     assert Ranking(labels, values).best_f1()[0] == pytest.approx(best)
 
@@ -69,7 +68,6 @@ def test_by_hand() -> None:
     ranking = Ranking(labels, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
     assert ranking.threshold("f1") == pytest.approx(0.55)  # 3 of 4 right, all found: F1 6/7
     assert ranking.counts(0.55) == Counts(4, 3, 3, 6)
-    assert (ranking.counts(0.55).precision, ranking.counts(0.55).recall) == (0.75, 1.0)
     assert ranking.counts(0.55).f1 == pytest.approx(6 / 7)
     assert ranking.threshold("precision", wanted=0.95) is None  # six pairs promise nothing
 
@@ -82,7 +80,7 @@ def test_threshold_for_precision_by_hand() -> None:
     assert found is not None
     counts = ranking.counts(found)
     assert binomial_tail(counts.right, counts.accepted, 0.9) <= 0.1
-    assert counts.precision > 0.9
+    assert counts.right > 0.9 * counts.accepted
     assert counts.accepted >= 45
 
 

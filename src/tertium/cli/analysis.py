@@ -1,6 +1,5 @@
 """``tertium augment``, ``attention`` and ``inspect``: look inside models and views."""
 
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,9 +92,10 @@ def attention(
     require("report", purpose="Drawing attention", packages=("matplotlib",))
     import tertium
     from tertium.analysis import attention_histograms, information_scatter, pair_information
+    from tertium.data.readers import first_texts
 
     encoder = tertium.load(model).encoder
-    chosen = _first(texts, limit)
+    chosen = first_texts(texts, limit)
     found = pair_information(encoder, chosen, seed=seed)
     figures = {
         "attention-information": information_scatter(found),
@@ -148,7 +148,9 @@ def inspect(
     """
     if score and len(score) != len(models):
         raise typer.BadParameter(f"give --score once for each of the {len(models)} models")
-    chosen = [] if texts is None else _first(texts, limit)
+    from tertium.data.readers import first_texts
+
+    chosen = [] if texts is None else first_texts(texts, limit)
     scores: list[float | None] = [*score] or [None] * len(models)
     found = [
         _inspected(name, chosen, tokens=tokens, score=own)
@@ -219,13 +221,6 @@ def _inspection_lines(found: dict[str, Any]) -> list[str]:
             drawn = "█" * round(30 * value / longest)
             lines.append(f"  layer {number:<8d} {value:.4f} {drawn}")
     return lines
-
-
-def _first(file: Path, limit: int) -> list[str]:
-    """The first texts of a file that are not blank."""
-    from tertium.data.readers import iter_texts
-
-    return list(itertools.islice((text for text in iter_texts(file) if text.strip()), limit))
 
 
 def _tokens(found: "Augmented", order: dict[int, int]) -> "Table":

@@ -103,17 +103,13 @@ def tune(
 
     Example: tertium tune --seconds 30
     """
-    import itertools
-
-    from tertium.data.readers import iter_texts
+    from tertium.data.readers import first_texts
     from tertium.engines.graphs import graphs_of
     from tertium.engines.tuning import machine
     from tertium.engines.tuning import tune as measure
 
     parts = graphs_of(_torch_first(model))
-    work = None
-    if texts is not None:
-        work = list(itertools.islice((text for text in iter_texts(texts) if text.strip()), 10_000))
+    work = None if texts is None else first_texts(texts, 10_000)
     results = [
         (part.name, measure(part, seconds=seconds / len(parts), texts=work, exact=exact))
         for part in parts

@@ -1,6 +1,7 @@
 """``tertium evaluate`` and ``tertium report``: benchmark models, and write a report on them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -141,10 +142,15 @@ def evaluate(
         )
         if not as_json:
             say(f"pooling {name}\n{found}\n" if len(poolings) > 1 else str(found))
+    document = _json(reports)
     if output is not None:
-        _save(reports, output)
-        note(f"saved {output}")
-    show(_json(reports), as_json=as_json)
+        _save(
+            output,
+            document=document,
+            markdown=lambda: "\n".join(report.to_markdown() for report in reports.values()),
+            latex=lambda: "\n".join(report.to_latex() for report in reports.values()),
+        )
+    show(document, as_json=as_json)
 
 
 def _evaluate_pairs(
@@ -158,16 +164,13 @@ def _evaluate_pairs(
     headings, rows = _side_by_side(found)
     if output is not None:
         from tertium.evaluation.report import latex_table, markdown_table
-        from tertium.files import atomic_path
 
-        text = json.dumps(found, indent=2, allow_nan=False) + "\n"
-        if output.suffix.lower() in _MARKDOWN:
-            text = markdown_table(headings, rows) + "\n"
-        elif output.suffix.lower() == _LATEX:
-            text = latex_table(headings, rows) + "\n"
-        with atomic_path(output) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        note(f"saved {output}")
+        _save(
+            output,
+            document=found,
+            markdown=lambda: markdown_table(headings, rows) + "\n",
+            latex=lambda: latex_table(headings, rows) + "\n",
+        )
     raters = found["raters"]
     lines: list[Any] = [
         f"{pairs.file}: {count(found['pairs'], 'pair')}",
@@ -339,17 +342,20 @@ def _json(reports: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _save(reports: dict[str, Any], output: Path) -> None:
-    from tertium.files import atomic_path
+def _save(
+    output: Path, *, document: Any, markdown: Callable[[], str], latex: Callable[[], str]
+) -> None:
+    """Write what the ending of the file asks for."""
+    from tertium.files import write_text
 
     if output.suffix.lower() in _MARKDOWN:
-        text = "\n".join(report.to_markdown() for report in reports.values())
+        text = markdown()
     elif output.suffix.lower() == _LATEX:
-        text = "\n".join(report.to_latex() for report in reports.values())
+        text = latex()
     else:
-        text = json.dumps(_json(reports), indent=2, allow_nan=False) + "\n"
-    with atomic_path(output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    write_text(output, text)
+    note(f"saved {output}")
 
 
 def _check_models(names: list[str]) -> None:

@@ -148,13 +148,12 @@ def _check(method: str, output: list[Path]) -> None:
 
 def _write(found: "Explanation", path: Path) -> None:
     from tertium.explain.pictures import explanation_html, write_explanation_figure
-    from tertium.files import atomic_path
+    from tertium.files import write_text
 
     if path.suffix.lower() != ".html":
         write_explanation_figure(found, path)
         return
-    with atomic_path(path) as temporary:
-        temporary.write_text(explanation_html(found), encoding="utf-8")
+    write_text(path, explanation_html(found))
 
 
 def _focus_table(found: "Focus") -> "Table":

@@ -1,5 +1,6 @@
 """``tertium index``: texts in a folder that can be searched, filtered, changed and exported."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,30 +123,23 @@ def update(
     """
     if (texts is None) == (where is None) or (where is None) != (not settings):
         raise TertiumError("Give a table of texts, or a filter with --where and values with --set.")
+    from tertium.corpus import Updated
+
     opened = _open(index, model, engine)
-    if where is not None:
-        changed = opened.set_columns(_settings(settings), where=where)
-        counts = {"added": 0, "changed": 0, "columns": changed, "same": 0}
-        document = _summary(opened) | {"update": counts}
-        message = f"{index}: columns of {count(changed, 'text')} written"
-        return show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
-    assert texts is not None
-    given = options.Corpus(texts, column, id_column).stream()
-    del given["vectors"]
-    found = opened.update(given.pop("texts"), passages=passages, **given)
-    message = (
-        f"{index}: {found.changed:,} changed, {found.added:,} added, {found.columns:,} with other "
-        f"columns only, {found.same:,} the same; {count(len(opened), 'text')}"
-    )
-    document = _summary(opened) | {
-        "update": {
-            "added": found.added,
-            "changed": found.changed,
-            "columns": found.columns,
-            "same": found.same,
-        }
-    }
-    return show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
+    if texts is None:
+        assert where is not None
+        found = Updated(columns=opened.set_columns(_settings(settings), where=where))
+        message = f"{index}: columns of {count(found.columns, 'text')} written"
+    else:
+        given = options.Corpus(texts, column, id_column).stream()
+        del given["vectors"]
+        found = opened.update(given.pop("texts"), passages=passages, **given)
+        message = (
+            f"{index}: {found.changed:,} changed, {found.added:,} added, {found.columns:,} with "
+            f"other columns only, {found.same:,} the same; {count(len(opened), 'text')}"
+        )
+    document = _summary(opened) | {"update": asdict(found)}
+    show(document, as_json=as_json, notes=[message, *_dead_note(opened)])
 
 
 @app.command(cls=Command)

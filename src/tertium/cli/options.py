@@ -1,9 +1,9 @@
 """Options that several commands share: each has one name, one help text and one check."""
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -19,37 +19,39 @@ if TYPE_CHECKING:
     from tertium.records.decision import Decision
 
 __all__ = [
-    *(
-        "Column",
-        "Columns",
-        "Condition",
-        "Corpus",
-        "DataShape",
-        "DataFolder",
-        "DataOrHub",
-        "Engine",
-        "Evaluation",
-    ),
-    *("IndexModel", "Jobs", "Json", "Method", "Model", "ModelArgument", "ModelNames"),
-    *(
-        "NewFolder",
-        "Overrides",
-        "Resume",
-        "RunFolder",
-        "SafeCells",
-        "Scorer",
-        "StrictData",
-        "StripHtml",
-    ),
-    *(
-        "TableFile",
-        "Texts",
-        "TruncateDim",
-        "TrustRemoteCode",
-        "Weight",
-        "fitted_threshold",
-        "grouped",
-    ),
+    "Column",
+    "Columns",
+    "Condition",
+    "Corpus",
+    "DataFolder",
+    "DataOrHub",
+    "DataShape",
+    "Engine",
+    "Evaluation",
+    "IndexModel",
+    "Jobs",
+    "Json",
+    "Method",
+    "Model",
+    "ModelArgument",
+    "ModelNames",
+    "NewFolder",
+    "Overrides",
+    "PairColumns",
+    "Resume",
+    "RunFolder",
+    "SafeCells",
+    "Scorer",
+    "StrictData",
+    "StripHtml",
+    "TableFile",
+    "Texts",
+    "TruncateDim",
+    "TrustRemoteCode",
+    "Weight",
+    "fitted_threshold",
+    "grouped",
+    "parse_scale",
 ]
 
 _MODEL = "Reserved name, folder or hub id"
@@ -220,15 +222,13 @@ class Corpus:
         from tertium.corpus.inputs import iter_columns, iter_ids, read_vectors
         from tertium.data.readers import iter_texts
 
-        ids, vectors, html = self.id_column, self.vectors, self.strip_html
-        again = iter_texts(
-            self.texts, column=self.column, strip_html=html
-        )  # compared with the vectors' texts
+        ids, vectors = self.id_column, self.vectors
+        read = partial(iter_texts, self.texts, column=self.column, strip_html=self.strip_html)
         return {
-            "texts": iter_texts(self.texts, column=self.column, strip_html=html),
+            "texts": read(),
             "ids": None if ids is None else iter_ids(self.texts, ids),
             "columns": iter_columns(self.texts, column=self.column, id_column=ids),
-            "vectors": None if vectors is None else read_vectors(vectors, texts=again),
+            "vectors": None if vectors is None else read_vectors(vectors, texts=read()),
         }
 
 
@@ -296,15 +296,12 @@ class DataShape(Columns):
 
         if self.shape is not None and self.shape not in set(Shape):
             raise unknown_name("shape", self.shape, list(Shape))
-        scale = None
-        if self.scale is not None:
-            scale = parse_scale(self.scale)
         return recognise(
             path,
             columns=self.read(),
             shape=self.shape,
             labels=None if self.labels is None else [w for w in self.labels.split(",") if w],
-            scale=scale,
+            scale=None if self.scale is None else parse_scale(self.scale),
             split=self.split,
             skip_bad_rows=skip_bad_rows,
         )
@@ -358,7 +355,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             member.replace(kind=inspect.Parameter.KEYWORD_ONLY) for member in members.values()
         ]
 
-    @functools.wraps(command)
+    @wraps(command)
     def run(**values: Any) -> None:
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})

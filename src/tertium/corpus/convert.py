@@ -6,6 +6,7 @@ Texts go into the SQLite file; vectors and graph stay where they are.
 import json
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -64,12 +65,9 @@ def convert_if_old(folder: Path) -> None:
         if not (folder / OLD_MANIFEST).is_file():
             return  # another process has done it
         old = read_record(folder / OLD_MANIFEST, _Manifest)
-        store = Store(folder, writable=True, create=True)
-        try:
+        with closing(Store(folder, writable=True, create=True)) as store:
             if store.is_empty:
                 _convert(store, old)
-        finally:
-            store.close()
         (folder / OLD_MANIFEST).unlink()  # from now on the SQLite file is the index
         for segment in old.segments:
             for name in set(segment.files) - {_VECTORS}:

@@ -1,8 +1,6 @@
 """Texts with their ids and vectors from files, and tables of what was found."""
 
 import contextlib
-import csv
-import json
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
@@ -19,13 +17,14 @@ from tertium.data.shards import read_vectors as read_shards
 from tertium.data.tables import (
     DataError,
     Problem,
-    Record,
     check_stored_vectors,
     column_key,
     header_line,
     no_formula,
     one_line,
     read_records,
+    row_writer,
+    to_json,
 )
 from tertium.errors import TertiumError, require
 from tertium.files import atomic_path, check_ending
@@ -133,7 +132,7 @@ def table(
     check_ending(output, TABLES)
     ending = output.suffix.lower()
     with atomic_path(output) as temporary, _stream(temporary) as stream:
-        write = _WRITERS[ending](stream, columns)
+        write = row_writer(stream, ending, columns, cells=_cells)
         if not spreadsheet_safe or ending == ".jsonl":
             yield write
         else:
@@ -157,11 +156,12 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
             return
         records = (record for row, record in enumerate(read_records(source)) if row in wanted)
         if output.suffix.lower() == ".jsonl":
-            stream.writelines(_json(_as_spelled(record)) + "\n" for record in records)
+            stream.writelines(to_json(record.as_spelled()) + "\n" for record in records)
             return
         first = next(read_records(source))
         columns = tuple(first.values)
-        write = _WRITERS[output.suffix.lower()](stream, tuple(_as_spelled(first)))
+        names = tuple(first.as_spelled())
+        write = row_writer(stream, output.suffix.lower(), names, cells=_cells)
         for line, values, _ in records:
             if values.keys() - set(columns):
                 extra = ", ".join(sorted(values.keys() - set(columns)))
@@ -170,10 +170,6 @@ def write_kept(source: Path, output: Path, kept: Sequence[int], *, column: str |
                     "to a .jsonl file, whose rows may differ."
                 )
             write([values.get(name) for name in columns])
-
-
-def _as_spelled(record: Record) -> dict[str, Any]:
-    return {record.spelled.get(name, name): value for name, value in record.values.items()}
 
 
 def read_vectors(path: Path, *, texts: Iterable[str] | None = None) -> NDArray[Any]:
@@ -244,30 +240,12 @@ def _read_file(path: Path) -> NDArray[Any]:
     return found
 
 
-def _tsv(stream: IO[str], columns: Sequence[str]) -> Write:
-    stream.write("\t".join(columns) + "\n")
-    return lambda row: stream.write("\t".join(one_line(_shown(value)) for value in row) + "\n")
-
-
-def _csv(stream: IO[str], columns: Sequence[str]) -> Write:
-    writer = csv.writer(stream)
-    writer.writerow(columns)
-    return lambda row: writer.writerow([_shown(value) for value in row])
-
-
-def _jsonl(stream: IO[str], columns: Sequence[str]) -> Write:
-    return lambda row: stream.write(_json(dict(zip(columns, row, strict=True))) + "\n")
-
-
-_WRITERS = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
-
-
 def _stream(path: Path) -> IO[str]:
     return path.open("w", encoding="utf-8", errors="replace", newline="")
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _cells(row: Sequence[Any]) -> list[str]:
+    return [_shown(value) for value in row]
 
 
 def _shown(value: Any) -> str:
@@ -275,7 +253,7 @@ def _shown(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.6f}"
-    return value if isinstance(value, str) else _json(value)
+    return value if isinstance(value, str) else to_json(value)
 
 
 def normal_form(text: str) -> str:

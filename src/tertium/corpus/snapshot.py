@@ -24,8 +24,7 @@ _STEP = 10  # vectors that are compared in the time in which a graph finds one m
 _MASKS = 16  # filters that are remembered
 _DEPTH = 100  # texts of either list that are fused
 _FUSION = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)
-_QUERIES = 200
-_AT = 10
+_QUERIES, _AT = 200, 10  # texts whose neighbours measure the recall, and how many neighbours
 _WORD = re.compile(r"\w+")
 
 Mask = NDArray[np.bool_]
@@ -234,17 +233,9 @@ def _load(path: Path) -> NDArray[Any]:
         raise
     except Exception as error:  # numpy reads the header as Python does: errors of many kinds
         raise damaged(path, f"{type(error).__name__}: {error}") from error
-    if (
-        not isinstance(array, np.ndarray)
-        or array.ndim != 2
-        or array.dtype
-        not in (
-            np.float32,
-            np.int8,
-        )
-    ):
-        raise damaged(path, "it does not hold such an array")
-    return array
+    if isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype in (np.float32, np.int8):
+        return array
+    raise damaged(path, "it does not hold such an array")
 
 
 def open_snapshot(folder: Path, *, contents: bool = False) -> Snapshot:
@@ -298,9 +289,7 @@ def _check_files(
             intact.add(name)
 
 
-def measure_recall(
-    snapshot: Snapshot, truth: Rows, *, against: Dtype, queries: int = _QUERIES, at: int = _AT
-) -> Recall | None:
+def measure_recall(snapshot: Snapshot, truth: Rows, *, against: Dtype) -> Recall | None:
     """Ask for the neighbours of some stored texts, and compare with an exact search of ``truth``.
 
     A text is not counted as its own neighbour. None for an index of a single vector.
@@ -309,17 +298,15 @@ def measure_recall(
         snapshot: what is measured.
         truth: the vectors to search exactly.
         against: how they are stored.
-        queries: how many texts, drawn with a fixed seed.
-        at: how many neighbours.
     """
     mask = snapshot.mask(None)
     alive = np.arange(len(truth)) if mask is None else np.flatnonzero(mask)
     if len(alive) < 2:
         return None
-    draw = np.random.default_rng(0).permutation(len(alive))[:queries]
+    draw = np.random.default_rng(0).permutation(len(alive))[:_QUERIES]
     own = np.sort(alive[draw]).astype(np.int64)
     vectors = truth.take(own)
-    wanted = min(at, len(alive) - 1)
+    wanted = min(_AT, len(alive) - 1)
     expected = nearest(truth, vectors, wanted + 1, allowed=mask).positions
     found = snapshot.nearest_rows(vectors, wanted + 1, mask).positions
     shares = [

@@ -570,11 +570,8 @@ def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:
 
 def read_index_manifest(folder: Path) -> IndexManifest:
     """The manifest of the index in ``folder``, as it is now."""
-    store = Store(folder)
-    try:
+    with contextlib.closing(Store(folder)) as store:
         return store.begin()
-    finally:
-        store.close()
 
 
 def _file(path: Path) -> tuple[int, int]:

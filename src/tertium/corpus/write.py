@@ -4,9 +4,11 @@ One process writes at a time, and removes what another one did not finish.
 """
 
 import contextlib
+import itertools
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +97,7 @@ def writing(folder: Path) -> Iterator["Writer"]:
 
     convert_if_old(folder)
     Store(folder).close()
-    with lock(folder / LOCK, protects=folder), _opened(folder) as store:
+    with lock(folder / LOCK, protects=folder), closing(Store(folder, writable=True)) as store:
         manifest = store.begin()
         store.execute("COMMIT")
         _clean(folder, manifest)
@@ -117,7 +119,10 @@ def new_index(folder: Path, manifest: IndexManifest) -> Iterator["Writer"]:
         _clean(folder, None)
         done = False
         try:
-            with report_full_disk(folder), _opened(folder, create=True) as store:
+            with (
+                report_full_disk(folder),
+                closing(Store(folder, writable=True, create=True)) as store,
+            ):
                 writer = Writer(store, manifest)
                 yield writer
             done = writer.changed
@@ -129,15 +134,6 @@ def new_index(folder: Path, manifest: IndexManifest) -> Iterator["Writer"]:
                 (folder / LOCK).unlink(missing_ok=True)
                 if not existed:
                     folder.rmdir()
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, *, create: bool = False) -> Iterator[Store]:
-    store = Store(folder, writable=True, create=create)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def check_new_index(folder: Path) -> None:
@@ -156,7 +152,7 @@ def check_new_index(folder: Path) -> None:
 def _holds_index(folder: Path) -> bool:
     if not (folder / DATABASE).is_file():
         return False
-    with _opened(folder) as store:
+    with closing(Store(folder, writable=True)) as store:
         return not store.is_empty
 
 
@@ -529,30 +525,18 @@ def _grown(
 def _entries(addition: Addition, start: int) -> Iterator[Entry]:
     """Texts with their ids and columns; without ids they are numbered from ``start`` on."""
     texts = (_checked(text, row) for row, text in enumerate(addition.texts))
-    ids: Iterable[Any] = addition.ids if addition.ids is not None else _numbers(start)
-    columns: Iterable[Mapping[str, Any]] = addition.columns or _nothing()
-    end = object()
-    names, values = iter(ids), iter(columns)
+    names = iter(itertools.count(start) if addition.ids is None else addition.ids)
+    values = iter(addition.columns or itertools.repeat({}))
+    end: Any = object()
     for text in texts:
         name, row = next(names, end), next(values, end)
         if name is end:
             raise TertiumError("There must be as many ids as texts.")
         if row is end:
             raise TertiumError("There must be as many rows of columns as texts.")
-        yield Entry(0, str(name), text, 0, 1, None, _named(row))  # type: ignore[arg-type]
+        yield Entry(0, str(name), text, 0, 1, None, _named(row))
     if addition.ids is not None and next(names, end) is not end:
         raise TertiumError("There must be as many ids as texts.")
-
-
-def _numbers(start: int) -> Iterator[str]:
-    while True:
-        yield str(start)
-        start += 1
-
-
-def _nothing() -> Iterator[dict[str, Any]]:
-    while True:
-        yield {}
 
 
 def _names(values: Iterable[str]) -> list[str]:

@@ -11,14 +11,14 @@ from tertium.data.rows import Row
 from tertium.data.tables import DataError, Problem, Record, column_key, header_line, scan
 from tertium.errors import TertiumError
 
-__all__ = ["Columns", "scan_columns", "strip_html"]
+__all__ = ["HOLDERS", "Columns", "scan_columns", "strip_html"]
 
 _BREAKS = re.compile(
     r"(?is)<!--.*?-->|<(script|style)\b.*?</\1\s*>|</?(?:p|div|br|hr|li|ul|ol|tr|td|th|table|h[1-6]"
     r"|blockquote|pre|section|article|header|footer)\b[^>]*>"
 )
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>|<![a-zA-Z][^<>]*>")
-_HOLDERS = {  # a row's field, and what holds it here
+HOLDERS = {  # a row's field, and what holds it here
     "sentence": "text",
     "sentence1": "first",
     "anchor": "first",
@@ -109,7 +109,7 @@ class Columns:
 
     def of(self, field: str, row_type: type[Row], found: Iterable[str]) -> tuple[str, ...]:
         """The columns among ``found`` that hold a field of a row; empty where none does."""
-        named: tuple[str, ...] = getattr(self, _HOLDERS[field]) if field in _HOLDERS else ()
+        named: tuple[str, ...] = getattr(self, HOLDERS[field]) if field in HOLDERS else ()
         usual = [name for name in row_type.names(field) if name in found]
         return named or tuple(usual[:1])
 
@@ -126,8 +126,8 @@ class Columns:
         values = dict(record.values)
         for field in row_type.model_fields:
             names = self.of(field, row_type, record.values)
-            if names and not (len(names) > 1 and _HOLDERS.get(field) == "label"):
-                values[field] = self.value(record, names, text=_HOLDERS.get(field) != "label")
+            if names and not (len(names) > 1 and HOLDERS.get(field) == "label"):
+                values[field] = self.value(record, names, text=HOLDERS.get(field) != "label")
         return record._replace(values=values)
 
     def value(self, record: Record, names: tuple[str, ...], *, text: bool = True) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tertium.errors import TertiumError
-from tertium.files import atomic_path
+from tertium.files import write_text
 
 __all__ = ["LabelFile", "Rating", "read_answers", "write_tasks"]
 
@@ -76,8 +76,7 @@ class LabelFile:
         return {rating.pair for rating in self.ratings if rating.rater == rater}
 
     def _write(self) -> None:
-        with atomic_path(self.path, durable=True) as temporary:
-            temporary.write_text("".join(r.line() for r in self.ratings), encoding="utf-8")
+        write_text(self.path, "".join(r.line() for r in self.ratings), durable=True)
 
 
 def _rating(line: bytes, path: Path, number: int) -> Rating:
@@ -111,9 +110,7 @@ def write_tasks(path: Path, pairs: Sequence[Pair], form: str, *, labels: Sequenc
             {"id": str(at), "fields": {"sentence1": a, "sentence2": b}, "responses": {}}
             for at, (a, b) in enumerate(pairs, 1)
         ]
-    with atomic_path(path) as temporary:
-        text = json.dumps(tasks, ensure_ascii=False, indent=1)
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
 
 
 def read_answers(path: Path, *, names: Mapping[str, float]) -> list[Rating]:

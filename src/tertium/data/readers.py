@@ -40,6 +40,7 @@ __all__ = [
     "KINDS",
     "Scale",
     "detect_kind",
+    "first_texts",
     "in_split",
     "is_number",
     "iter_kept",
@@ -135,9 +136,7 @@ def iter_kept(
 
     for row in rows_of(records(), row_type, file=path, header=header_line(path)):
         (record,) = last  # rows are made one at a time
-        used = chosen.used(row_type, record.values)
-        kept = {record.spelled.get(n, n): v for n, v in record.values.items() if n not in used}
-        yield row, kept
+        yield row, record.as_spelled(without=chosen.used(row_type, record.values))
 
 
 def _placed(path: Path, row_type: type[Row], columns: Columns | None) -> Iterator[Record | Problem]:
@@ -198,6 +197,11 @@ def iter_texts(path: Path, *, column: str | None = None, strip_html: bool = Fals
         if isinstance(item, Problem):
             raise DataError([item], column=column)
         yield item[1]
+
+
+def first_texts(path: Path, most: int) -> list[str]:
+    """The first texts of a file that are not blank."""
+    return list(itertools.islice((text for text in iter_texts(path) if text.strip()), most))
 
 
 def scan_texts(
@@ -271,8 +275,7 @@ def kept_columns(path: Path, *, column: str | None = None) -> Iterator[dict[str,
         return
     chosen = Columns.parse(column=column)
     for record in read_records(path):
-        used = chosen.used(Sentence, record.values)
-        yield {record.spelled.get(n, n): v for n, v in record.values.items() if n not in used}
+        yield record.as_spelled(without=chosen.used(Sentence, record.values))
 
 
 def detect_kind(path: Path, *, columns: Columns | None = None) -> str:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tertium.data.columns import Columns, scan_columns
+from tertium.data.columns import HOLDERS, Columns, scan_columns
 from tertium.data.labels import OrderedLabels
 from tertium.data.readers import in_split, is_number
 from tertium.data.rows import (
@@ -613,9 +613,7 @@ def _resolved(given: Columns, row_type: type[Row], there: Mapping[str, Any]) -> 
     }
     if not all(found.values()):
         return None
-    holders = {"sentence1": "first", "anchor": "first", "sentence2": "second", "positive": "second"}
-    holders |= {"hard_negative": "negative", "condition": "condition", "sentence": "text"}
-    placed: dict[str, Any] = {holders[name]: names for name, names in found.items()}
+    placed: dict[str, Any] = {HOLDERS[name]: names for name, names in found.items()}
     return replace(given, **placed)
 
 

@@ -259,9 +259,9 @@ def read_vectors(folder: Path | str) -> NDArray[np.float32]:
     return matrix
 
 
-def iter_texts(folder: Path | str, *, rows: int = 4096) -> Iterator[str]:
+def iter_texts(folder: Path | str) -> Iterator[str]:
     """The texts whose vectors a folder holds, in order; vectors are not read."""
-    for batch in _batches(Path(folder), rows, "embedding", columns=["text"]):
+    for batch in _batches(Path(folder), 4096, "embedding", columns=["text"]):
         yield from batch.column("text").to_pylist()
 
 

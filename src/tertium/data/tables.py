@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -35,7 +35,9 @@ __all__ = [
     "one_line",
     "read_lines",
     "read_records",
+    "row_writer",
     "scan",
+    "to_json",
 ]
 
 VECTORS = (".npy", ".parquet")  # what vectors are written to
@@ -121,6 +123,11 @@ class Record(NamedTuple):
     values: dict[str, Any]
     spelled: Mapping[str, str] = {}
 
+    def as_spelled(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+        """The values under the names that the file has for them, less some columns."""
+        kept = ((name, value) for name, value in self.values.items() if name not in without)
+        return {self.spelled.get(name, name): value for name, value in kept}
+
 
 class _Line(NamedTuple):
     number: int
@@ -188,6 +195,36 @@ def no_formula(text: str) -> str:
     """
     begins = text.lstrip()[:1] in _FORMULA  # some programs drop the white space
     return f"'{text}" if begins and not _NUMBER.fullmatch(text) else text
+
+
+def row_writer(
+    stream: IO[str],
+    kind: str,
+    columns: Sequence[str],
+    *,
+    cells: Callable[[Sequence[Any]], Iterable[str]],
+) -> Callable[[Sequence[Any]], object]:
+    """What writes one row at a time to an open file, whose names of columns are written now.
+
+    Args:
+        stream: the file, opened with ``newline=""``.
+        kind: ``.tsv``, ``.csv`` or ``.jsonl``.
+        columns: their names.
+        cells: a row as text, for the first two.
+    """
+    if kind == ".jsonl":
+        return lambda row: stream.write(to_json(dict(zip(columns, row, strict=True))) + "\n")
+    if kind == ".csv":
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        return lambda row: writer.writerow(cells(row))
+    stream.write("\t".join(columns) + "\n")
+    return lambda row: stream.write("\t".join(map(one_line, cells(row))) + "\n")
+
+
+def to_json(value: Any) -> str:
+    """A value of a table as JSON; what JSON has no type for becomes text."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def header_line(path: Path) -> int | None:

@@ -62,25 +62,23 @@ def load(
         "revision": revision,
         "trust_remote_code": trust_remote_code,
     }
-    model = _run_by(engine, name, threads=threads, **options)
+    model = _run_by(engine, name, options, threads=threads)
     return loading.shortened(model, truncate_dim)
 
 
 def _run_by(
     engine: EngineName | str | Plan,
     name: str | os.PathLike[str],
+    options: dict[str, Any],
     *,
     threads: int | None,
-    device: str | None,
-    revision: str | None,
-    **options: Any,
 ) -> Model:
-    options |= {"device": device, "revision": revision}
+    revision = options["revision"]
     if isinstance(engine, tuple):
         model = opened(name, by_torch=_by_torch(engine), **options)
         return apply(model, engine, folder=resolve(name, revision=revision), threads=threads)
     chosen = engine_name(engine)
-    options["device"] = check_device(chosen, device)
+    options["device"] = check_device(chosen, options["device"])
     model = opened(name, by_torch=chosen is EngineName.TORCH, **options)
     if chosen is EngineName.TORCH:
         return model

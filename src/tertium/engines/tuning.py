@@ -17,7 +17,7 @@ from tertium.engines.check import check_engine, open_engine
 from tertium.engines.export import cpu_threads, ensure
 from tertium.engines.graphs import PartGraph
 from tertium.errors import TertiumError, TertiumWarning
-from tertium.files import atomic_path, cache_folder
+from tertium.files import cache_folder, write_text
 from tertium.hardware import architecture, cores, processor
 from tertium.progress import bar
 from tertium.records.lock import lock
@@ -132,9 +132,9 @@ def remembered(fingerprint: str) -> Trial | None:
 def remember(fingerprint: str, best: Trial) -> None:
     """Save the best trial of a model on this machine."""
     path = _file()
-    with lock(path.with_suffix(".lock")), atomic_path(path) as temporary:
+    with lock(path.with_suffix(".lock")):
         known = {**_read(path), _key(fingerprint): best.model_dump(mode="json")}
-        temporary.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(known, indent=2) + "\n")
 
 
 def machine() -> str:

@@ -26,6 +26,7 @@ from tertium.evaluation.metrics import (
     spearman,
 )
 from tertium.evaluation.thresholds import Counts, Ranking, clopper_pearson, fewest_pairs
+from tertium.models.tokens import unique
 from tertium.records.decision import Goal, Rule
 
 __all__ = [
@@ -301,9 +302,7 @@ def components(items: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
     for first, second, *_ in items:
         one, two = root(sentence_key(first)), root(sentence_key(second))
         above[max(one, two)] = min(one, two)
-    numbers: dict[str, int] = {}
-    roots = [root(sentence_key(first)) for first, *_ in items]
-    return np.array([numbers.setdefault(key, len(numbers)) for key in roots], np.int64)
+    return unique(root(sentence_key(first)) for first, *_ in items)[1]
 
 
 def folds_of(pairs: LabelledPairs, *, folds: int = _FOLDS, seed: int = 0) -> NDArray[np.int64]:

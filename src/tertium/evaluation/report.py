@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tertium.evaluation.leaks import Excluded
-from tertium.files import atomic_path
+from tertium.files import write_text
 from tertium.hardware import default_threads, processor
 
 __all__ = [
@@ -199,8 +199,7 @@ class Report:
         writers = {".md": self.to_markdown, ".markdown": self.to_markdown, ".tex": self.to_latex}
         write = writers.get(path.suffix.lower(), lambda: _json(self.to_json()))
         text = write()
-        with atomic_path(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
     def __getitem__(self, suite: str) -> SuiteResult:
         results = {result.suite: result for result in self.suites}

@@ -19,7 +19,6 @@ __all__ = [
     "binomial_tail",
     "clopper_pearson",
     "fewest_pairs",
-    "roc_auc",
 ]
 
 Vector = NDArray[np.float64]
@@ -49,18 +48,8 @@ class Counts:
         return cls(int(said.sum()), int((said & is_so).sum()), int(is_so.sum()), len(is_so))
 
     @property
-    def precision(self) -> float:
-        """Share of right ones among the accepted; NaN where none is."""
-        return self.right / self.accepted if self.accepted else float("nan")
-
-    @property
-    def recall(self) -> float:
-        """Share of the positives that are accepted."""
-        return self.right / self.positives if self.positives else float("nan")
-
-    @property
     def f1(self) -> float:
-        """Harmonic mean of both."""
+        """Harmonic mean of precision and recall."""
         total = self.accepted + self.positives
         return 2 * self.right / total if total else float("nan")
 
@@ -208,15 +197,6 @@ def average_precision(positive: ArrayLike, scores: ArrayLike) -> float:
     0.8333
     """
     return float(Ranking(positive, scores).average_precision()[0])
-
-
-def roc_auc(positive: ArrayLike, scores: ArrayLike) -> float:
-    """Area under the ROC curve.
-
-    >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
-    0.75
-    """
-    return float(Ranking(positive, scores).auc()[0])
 
 
 def fewest_pairs(wanted: float, confidence: float) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tertium.data.readers import iter_texts
 from tertium.errors import TertiumError, unknown_name
-from tertium.files import atomic_path, sha256
+from tertium.files import atomic_path, sha256, write_text
 from tertium.models.names import resolve
 from tertium.progress import bar
 from tertium.records.lock import lock
@@ -310,5 +310,4 @@ def _flat(text: str) -> str:
 
 
 def _write(record: Path, content: dict[str, Any]) -> None:
-    with atomic_path(record) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_text(record, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -26,7 +26,7 @@ from tertium.data.shards import (
 )
 from tertium.engines import Plan
 from tertium.errors import DiskFullError, TertiumError
-from tertium.files import atomic_path, sha256, sync
+from tertium.files import sha256, sync, write_text
 from tertium.jobs.source import SKIPPED, SourceRow
 from tertium.models.tokens import valid_text
 from tertium.progress import track
@@ -261,9 +261,8 @@ class Journal:
 
     def _rewrite(self) -> None:
         lines = [self.done[index].to_json() + "\n" for index in sorted(self.done)]
-        path = self._folder / JOURNAL
-        with disk_errors(self._folder), atomic_path(path, durable=True) as temporary:
-            temporary.write_text("".join(lines), encoding="utf-8")
+        with disk_errors(self._folder):
+            write_text(self._folder / JOURNAL, "".join(lines), durable=True)
 
 
 def sound_shards(folder: Path, shards: list[Shard], *, progress: bool | None) -> dict[int, Done]:

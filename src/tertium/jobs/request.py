@@ -10,13 +10,13 @@ from tertium.engines import check_device, engine_name, require_engine
 from tertium.errors import TertiumError
 from tertium.files import existing_file, sha256
 from tertium.jobs.source import OnError, Source
+from tertium.jobs.workers import LOADER
 from tertium.models.names import folders_below, resolve
 from tertium.records.manifest import FILE_NAME, read_manifest
 from tertium.types import EngineName
 
-__all__ = ["LOADER", "Execution", "Finished", "Request", "hash_model_files"]
+__all__ = ["Execution", "Finished", "Request", "hash_model_files"]
 
-LOADER = "tertium.engines.loading:load"
 # Files that determine results: weights, settings and vocabularies, but not cards and pictures.
 _ENDINGS = (".safetensors", ".bin", ".json", ".txt", ".model", ".spm", ".npy")
 _LOADING = {"engine": "default"}  # defaults of ``tertium.load`` other than None

@@ -23,10 +23,10 @@ from tertium.jobs.folder import (
     sound_shards,
     write_job,
 )
-from tertium.jobs.request import LOADER, Execution, Finished, Request, hash_model_files
+from tertium.jobs.request import Execution, Finished, Request, hash_model_files
 from tertium.jobs.source import OnError, Source, pick, prescan, shard_size
 from tertium.jobs.work import Work
-from tertium.jobs.workers import Processes
+from tertium.jobs.workers import LOADER, Processes
 from tertium.models.names import takes_conditions
 from tertium.models.tokens import BlankConditionWarning, TokenizationStats
 from tertium.progress import bar
@@ -207,9 +207,7 @@ def _check_same(request: Request, job: Job, fingerprint: str) -> None:
 
 def _plan(request: Request) -> Plan:
     """The engine of every part of the model, now and whenever the job is resumed."""
-    if request.engine is EngineName.TORCH:
-        return ()
-    if request.loader != LOADER:
+    if request.engine is EngineName.TORCH or request.loader != LOADER:
         return ()
     from tertium.engines.loading import plan_for
 

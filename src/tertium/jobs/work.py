@@ -16,8 +16,9 @@ from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
 from tertium.hardware import release_memory
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
-from tertium.jobs.request import LOADER, hash_model_files
+from tertium.jobs.request import hash_model_files
 from tertium.jobs.source import SourceRow
+from tertium.jobs.workers import LOADER
 from tertium.models.tokens import TokenizationStats, chunks
 from tertium.records.decision import Decision
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tertium.jobs.work import ShardTask, Work
 
 __all__ = [
+    "LOADER",
     "Process",
     "Processes",
     "TaskQueue",
@@ -33,6 +34,7 @@ __all__ = [
     "start_process",
 ]
 
+LOADER = "tertium.engines.loading:load"  # module:function that loads a model in a worker
 START_METHOD = "spawn"  # workers inherit no locks or threads
 _PATIENCE = 5.0  # seconds for a worker to end by itself
 _ATTEMPTS = 3  # workers that one task may kill

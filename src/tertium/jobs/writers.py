@@ -1,16 +1,15 @@
 """Write vectors and scores to files, atomically and in constant memory."""
 
 import contextlib
-import csv
 import itertools
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from tertium.data.tables import SCORES, VECTORS, check_format, no_formula, one_line
+from tertium.data.tables import SCORES, VECTORS, check_format, no_formula, row_writer, to_json
 from tertium.errors import TertiumError
 from tertium.files import atomic_path, new_matrix
 from tertium.models.base import Embedder, Model
@@ -73,12 +72,6 @@ def write_scores(
         kept: further columns of each item, written after its score; the first item determines
             which. A column whose name is taken is renamed to ``input_…``.
     """
-    writers: dict[str, Callable[[Path, Columns], contextlib.AbstractContextManager[_RowSink]]] = {
-        ".tsv": _delimited_tsv,
-        ".csv": _delimited_csv,
-        ".jsonl": _jsonl,
-        ".parquet": _parquet_rows,
-    }
     check_format(output, SCORES, what="scores")
     count = 0
     conditional = scorer.takes_conditions
@@ -88,10 +81,11 @@ def write_scores(
     decision = scorer.decision
     columns += () if decision is None else VERDICT
     extra = _Kept(kept, columns)
+    sink = _parquet_rows if output.suffix == ".parquet" else partial(_text_rows, output.suffix)
     written = no_formula if spreadsheet_safe and output.suffix in (".tsv", ".csv") else str
     with (
         atomic_path(output) as temporary,
-        writers[output.suffix](temporary, (*columns, *extra.names)) as write,
+        sink(temporary, (*columns, *extra.names)) as write,
         bar(total=None, label="scoring", unit="pair") as shown,
     ):
         for window in chunks(items, _WINDOW):
@@ -114,6 +108,7 @@ def write_scores(
 
 Row = tuple[Any, ...]  # texts, score, verdict, and further columns
 Columns = tuple[str, ...]
+RowSink = Callable[[list[Row]], None]
 _SCORE = "similarity"
 
 
@@ -152,11 +147,7 @@ def _text(value: Any) -> str:
     """A value as a cell of a text table."""
     if value is None or isinstance(value, str):
         return value or ""
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-class _RowSink(Protocol):
-    def __call__(self, rows: list[Row], /) -> None: ...
+    return to_json(value)
 
 
 def _blocks(
@@ -214,24 +205,23 @@ def _strings(values: Iterable[Any]) -> Any:
 
 
 @contextlib.contextmanager
-def _delimited_tsv(path: Path, columns: Columns) -> Iterator[_RowSink]:
+def _text_rows(kind: str, path: Path, columns: Columns) -> Iterator[RowSink]:
+    ours = () if kind == ".jsonl" else _numbers(columns)
+
+    def cells(row: Sequence[Any]) -> list[str]:
+        return [
+            f"{value:.6f}" if place in ours and value is not None else _text(value)
+            for place, value in enumerate(row)
+        ]
+
     with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.write("\t".join(columns) + "\n")
+        write = row_writer(stream, kind, columns, cells=cells)
 
-        def write(rows: list[Row], /) -> None:
+        def write_all(rows: list[Row]) -> None:
             for row in rows:
-                fields = [one_line(field) for field in _fields(row, columns)]
-                stream.write("\t".join(fields) + "\n")
+                write(row)
 
-        yield write
-
-
-def _fields(row: Row, columns: Columns) -> list[str]:
-    ours = _numbers(columns)
-    return [
-        f"{value:.6f}" if place in ours and value is not None else _text(value)
-        for place, value in enumerate(row)
-    ]
+        yield write_all
 
 
 def _numbers(columns: Columns) -> tuple[int, ...]:
@@ -241,27 +231,7 @@ def _numbers(columns: Columns) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def _delimited_csv(path: Path, columns: Columns) -> Iterator[_RowSink]:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        yield lambda rows: writer.writerows([_fields(row, columns) for row in rows])
-
-
-@contextlib.contextmanager
-def _jsonl(path: Path, columns: Columns) -> Iterator[_RowSink]:
-    with path.open("w", encoding="utf-8") as stream:
-
-        def write(rows: list[Row], /) -> None:
-            for row in rows:
-                record = dict(zip(columns, row, strict=True))
-                stream.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
-
-        yield write
-
-
-@contextlib.contextmanager
-def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
+def _parquet_rows(path: Path, columns: Columns) -> Iterator[RowSink]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -272,7 +242,7 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_RowSink]:
     )
     with pq.ParquetWriter(path, schema) as writer:
 
-        def write(rows: list[Row], /) -> None:
+        def write(rows: list[Row]) -> None:
             values = [
                 pa.array(column, pa.float64()).cast(kinds[place])
                 if place in kinds

@@ -91,20 +91,12 @@ def load(
     trust_remote_code: bool = False,
     light: bool = False,
 ) -> Model:
-    """Load a model, run by torch; :func:`tertium.load` also takes an engine.
+    """Load a model, run by torch; see :func:`tertium.load`, which also takes an engine.
 
-    Args:
-        name: a reserved name (``default``, ``sts``, ``conditional``), a folder (anything with a
-            path separator, or that exists) in the layout of tertium, sentence-transformers or
-            transformers, or a hub id.
-        pooling: use this pooling instead of the saved one; without either, published models
-            (``tertium.models.checkpoints``) have that of their papers.
-        device: torch device (default: the best there is).
-        max_length: read at most this many tokens of a text.
-        revision: branch, tag or commit of a hub model.
-        trust_remote_code: run code that comes with the model.
-        light: read it without torch, for an engine that is yet to be given to it; raises
-            NotLightError where that cannot be done.
+    With ``light`` it is read without torch, for an engine that is yet to be given to it.
+
+    Raises:
+        NotLightError: that cannot be done.
     """
     folder = resolve(name, revision=revision)
     if trust_remote_code:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
-from tertium.files import atomic_path, new_matrix
+from tertium.files import new_matrix, write_text
 from tertium.models.base import Embedder, digest
 from tertium.models.tokens import TokenizationStats, chunks
 from tertium.progress import bar
@@ -100,8 +100,7 @@ def _fill(
             matrix[done : done + len(rows)] = rows
             matrix.flush()
             done += len(rows)
-            with atomic_path(record) as temporary:  # only now do these rows count
-                temporary.write_text(json.dumps({**wanted, "done": done}))
+            write_text(record, json.dumps({**wanted, "done": done}))  # only now do these rows count
             shown.update(len(rows))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from tertium.evaluation import Report
-from tertium.files import atomic_path
+from tertium.files import write_text
 from tertium.recipes.data import Amount
 from tertium.recipes.schema import Recipe
 
@@ -93,8 +93,7 @@ def write_card(
     ]
     if report is not None:
         report.save(folder / "report.json")
-    with atomic_path(folder / "README.md") as temporary:
-        temporary.write_text("\n".join(parts), encoding="utf-8")
+    write_text(folder / "README.md", "\n".join(parts))
 
 
 def _use(recipe: Recipe) -> list[str]:

@@ -13,7 +13,7 @@ import yaml
 from tertium.data import benchmarks
 from tertium.errors import TertiumError
 from tertium.evaluation.report import markdown_table
-from tertium.files import atomic_path
+from tertium.files import write_text
 from tertium.recipes.data import load_examples
 from tertium.recipes.files import RUN, RecipeError, parse_settings, read_recipe
 from tertium.recipes.sweep import Sweep, Variant, run_all
@@ -123,8 +123,7 @@ def run_low_shot(
         ("table.md", str(table)),
         ("table.json", json.dumps(table.to_json(), indent=2)),
     ):
-        with atomic_path(output / file) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
+        write_text(output / file, text + "\n")
     return table
 
 

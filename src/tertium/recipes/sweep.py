@@ -26,7 +26,7 @@ from pydantic import (
 
 from tertium.errors import TertiumError, unknown_name
 from tertium.evaluation.report import latex_table, markdown_table
-from tertium.files import atomic_path
+from tertium.files import write_text
 from tertium.progress import bar
 from tertium.recipes.files import (
     CONFIGS,
@@ -244,10 +244,8 @@ def run_sweep(
         strict_data=strict_data,
         say=say,
     )
-    with atomic_path(output / "table.md") as temporary:
-        temporary.write_text(str(table) + "\n", encoding="utf-8")
-    with atomic_path(output / "table.tex") as temporary:
-        temporary.write_text(table.to_latex() + "\n", encoding="utf-8")
+    write_text(output / "table.md", str(table) + "\n")
+    write_text(output / "table.tex", table.to_latex() + "\n")
     return table
 
 

@@ -20,7 +20,7 @@ from tertium.data import benchmarks, csts
 from tertium.data.labels import OrderedLabels
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.evaluation import Report
-from tertium.files import atomic_path, report_full_disk
+from tertium.files import atomic_path, report_full_disk, write_text
 from tertium.heads import ConditionalHead, PairHead
 from tertium.models import ConditionalScorer, CrossScorer, Encoder, PairScorer, load
 from tertium.models.adapters import apply_adapter, extract_adapter
@@ -168,8 +168,7 @@ def _train(
         for number, (stage, material) in enumerate(zip(plan, prepared, strict=True))
     ]
     if leads():
-        with atomic_path(output / RUN) as temporary:  # only now: bad data leave nothing behind
-            temporary.write_text(checked.to_yaml(), encoding="utf-8")
+        write_text(output / RUN, checked.to_yaml())  # only now: bad data leave nothing behind
         _record_data(run, stages)
         _spent(run, _seconds_before_kill(run))
     head: PairHead | ConditionalHead | None = None
@@ -325,8 +324,7 @@ def _record_data(run: Path, stages: Sequence[_Stage]) -> None:
         }
         for stage in stages
     }
-    with atomic_path(run / "data.json") as temporary:
-        temporary.write_text(json.dumps(found, indent=1))
+    write_text(run / "data.json", json.dumps(found, indent=1))
 
 
 def _run_stage(
@@ -375,8 +373,7 @@ def _run_stage(
     if leads():
         with atomic_path(weights) as temporary:
             save_file(module.state_dict(), temporary)
-        with atomic_path(done) as temporary:
-            temporary.write_text(json.dumps(log, indent=1))
+        write_text(done, json.dumps(log, indent=1))
     return module.trained_head, log
 
 

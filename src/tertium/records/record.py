@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tertium.errors import TertiumError
-from tertium.files import atomic_path, existing_file, sha256, sync
+from tertium.files import existing_file, sha256, sync, write_text
 
 __all__ = [
     "VERSION",
@@ -80,9 +80,7 @@ def parse_record(content: str | bytes, kind: type[R], *, path: Path) -> R:
 
 def write_record(path: Path, record: Record, *, durable: bool = False) -> None:
     """Write ``record`` atomically; with ``durable`` it survives a power failure."""
-    with atomic_path(path, durable=durable) as temporary:
-        content = record.model_dump_json(indent=2, by_alias=True)
-        temporary.write_text(content + "\n", encoding="utf-8")
+    write_text(path, record.model_dump_json(indent=2, by_alias=True) + "\n", durable=durable)
 
 
 def invalid(path: Path, error: ValidationError, *place: str, remedy: str) -> TertiumError:

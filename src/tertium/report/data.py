@@ -1,6 +1,5 @@
 """The data of a report: graded sets, texts and runs."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.data import benchmarks
-from tertium.data.readers import detect_kind, iter_texts, read_rows
+from tertium.data.readers import detect_kind, first_texts, read_rows
 from tertium.data.rows import GradedPair, GradedTriple
 from tertium.data.samples import sample_sentences
 from tertium.errors import TertiumError
@@ -254,8 +253,7 @@ def collect(
 
 def _texts(file: Path | None, main: GradedSet | None) -> tuple[list[str], str]:
     if file is not None:
-        filled = (text for text in iter_texts(file) if text.strip())
-        chosen = list(itertools.islice(filled, _TEXTS))
+        chosen = first_texts(file, _TEXTS)
         if len(chosen) < 2:
             raise TertiumError(f"{file}: measuring attention needs at least two texts.")
         return chosen, f"the first {len(chosen)} of {file.name}"

@@ -14,7 +14,7 @@ from tertium.evaluation.tasks.csts import condition_sensitivity
 from tertium.explain.pictures import focus_figure
 from tertium.report.data import NO_PAIRS, GradedSet
 from tertium.report.model_report import ModelReport, Scoring
-from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, rounded
+from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, alt_text, rounded
 
 __all__ = [
     "calibration_section",
@@ -40,11 +40,9 @@ def scatter_section(
     drawn = Drawn.of(
         "cosine-against-gold",
         gold_scatter(main.gold, found, correlations=correlations),
-        alt=(
-            _told(
-                f"Scatter plots of {len(main.gold):,} pairs. Spearman: ",
-                {name: f"{100 * value:.1f}" for name, value in correlations.items()},
-            )
+        alt=alt_text(
+            f"Scatter plots of {len(main.gold):,} pairs. Spearman: ",
+            (f"{name} {100 * value:.1f}" for name, value in correlations.items()),
         ),
         set=main.name,
     )
@@ -86,11 +84,9 @@ def calibration_section(
     drawn = Drawn.of(
         "calibration",
         calibration_figure(found),
-        alt=(
-            _told(
-                "Calibration curves. Mean error: ",
-                {name: f"{measured.error:.2f}" for name, measured in found.items()},
-            )
+        alt=alt_text(
+            "Calibration curves. Mean error: ",
+            (f"{name} {measured.error:.2f}" for name, measured in found.items()),
         ),
     )
     rows = [
@@ -160,24 +156,17 @@ def _plain(measured: Calibration) -> dict[str, Any]:
     }
 
 
-def _told(before: str, values: dict[str, str]) -> str:
-    return before + "; ".join(f"{name} {value}" for name, value in values.items()) + "."
-
-
 def contrast_section(reports: Sequence[ModelReport]) -> Section | None:
     """Which small changes of meaning the models hear."""
     measured = {one.label: one.contrast for one in reports if one.contrast is not None}
     if not measured:
         return None
-    kinds = list(next(iter(measured.values()))["kinds"])
+    first = next(iter(measured.values()))
     rows = [
-        [kind, str(next(iter(measured.values()))["kinds"][kind]["items"])]
-        + [_right(found["kinds"][kind]) for found in measured.values()]
-        for kind in kinds
+        [kind, str(about["items"]), *(_right(found["kinds"][kind]) for found in measured.values())]
+        for kind, about in first["kinds"].items()
     ]
-    rows.append(
-        ["all", str(next(iter(measured.values()))["items"]), *map(_right, measured.values())]
-    )
+    rows.append(["all", str(first["items"]), *map(_right, measured.values())])
     table = Table("Contrasts that a model has right, in %.", ["kind", "items", *measured], rows)
     return Section.of("contrast", (table,), measured)
 
@@ -211,16 +200,13 @@ def conditions_section(
     shown = [entry for report in graders for entry in report.reallocations]
     for number, entry in enumerate(shown, 1):
         a, b, condition = entry.triple
+        marked = [entry.found.words[at] for at in entry.found.marked]
         blocks.append(
             Drawn.of(
                 "focus",
                 focus_figure(entry.found),
                 number=number,
-                alt=(
-                    "Two heat maps between words. Marked: "
-                    + ", ".join(entry.found.words[at] for at in entry.found.marked)
-                    + "."
-                ),
+                alt=f"Two heat maps between words. Marked: {', '.join(marked)}.",
                 condition=condition,
                 label=entry.label,
                 a=a,

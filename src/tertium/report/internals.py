@@ -17,7 +17,7 @@ from tertium.analysis import (
 )
 from tertium.report.data import NO_PAIRS, GradedSet
 from tertium.report.model_report import EncoderLook, ModelReport
-from tertium.report.page import Block, Drawn, LeftOut, Section, Table, rounded
+from tertium.report.page import Block, Drawn, LeftOut, Section, Table, alt_text, rounded
 
 __all__ = [
     "attention_section",
@@ -94,15 +94,13 @@ def energy_section(
         for report in reports
         if any(part.energy for part in report.parts)
     }
-    told = {name: f"{fmean(values):.3f}" for name, values in energies.items()}
     blocks: list[Block] = [
         Drawn.of(
             "cls-energy",
             energy_curves(energies),
-            alt=(
-                "Line per model. Mean of all layers: "
-                + "; ".join(f"{name} {value}" for name, value in told.items())
-                + "."
+            alt=alt_text(
+                "Line per model. Mean of all layers: ",
+                (f"{name} {fmean(values):.3f}" for name, values in energies.items()),
             ),
             texts=texts,
         )
@@ -127,13 +125,12 @@ def _plane(places: Mapping[str, Place], main: GradedSet) -> Drawn:
     return Drawn.of(
         "alignment-uniformity",
         alignment_uniformity_plane(places),
-        alt=(
-            "Points. "
-            + "; ".join(
+        alt=alt_text(
+            "Points. ",
+            (
                 f"{name}: alignment {place.alignment:.3f}, uniformity {place.uniformity:.3f}"
                 for name, place in places.items()
-            )
-            + "."
+            ),
         ),
         set=main.name,
     )
@@ -143,11 +140,8 @@ def _against(points: Mapping[str, tuple[float, float]]) -> Drawn:
     return Drawn.of(
         "cls-energy-against-sts",
         energy_against_scores(points),
-        alt=(
-            "; ".join(
-                f"{name}: energy {x:.3f}, Spearman {y:.1f}" for name, (x, y) in points.items()
-            )
-            + "."
+        alt=alt_text(
+            "", (f"{name}: energy {x:.3f}, Spearman {y:.1f}" for name, (x, y) in points.items())
         ),
     )
 
@@ -254,7 +248,7 @@ def dropped_section(reports: Sequence[ModelReport], sentence: str) -> Section | 
     for number, part in _parts(reports):
         if part.dropped is None:
             continue
-        told = "; ".join(
+        told = (
             f"{name}: {', '.join(step.token for step in found.steps)}"
             for name, found in part.dropped.items()
         )
@@ -263,7 +257,7 @@ def dropped_section(reports: Sequence[ModelReport], sentence: str) -> Section | 
                 "dropped",
                 dropped_figure(part.dropped),
                 number=number,
-                alt=f"Bars per token. Dropped first: {told}.",
+                alt=alt_text("Bars per token. Dropped first: ", told),
                 label=part.label,
             )
         )

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ __all__ = [
     "Note",
     "Section",
     "Table",
+    "alt_text",
     "clear_figures",
     "earlier_figures",
     "inline_svg",
@@ -175,6 +176,11 @@ class Broken:
     model: str
     while_doing: str
     error: str
+
+
+def alt_text(before: str, parts: Iterable[str]) -> str:
+    """A list for screen readers, behind its beginning."""
+    return f"{before}{'; '.join(parts)}."
 
 
 def rounded(values: Sequence[float]) -> list[float]:

@@ -102,7 +102,7 @@ def _counts(one: GradedSet, *, resamples: int, seed: int) -> NDArray[np.int32]:
     if one.conditions is None:
         return bootstrap_counts(len(one.gold), resamples=resamples, seed=seed)
     groups = [pair_key(a, b) for a, b in one.pairs]
-    return clustered_counts(groups, resamples=resamples, seed=seed)[0]
+    return clustered_counts(groups, resamples=resamples, seed=seed)
 
 
 def _average(entries: Sequence[Agreement]) -> Agreement:

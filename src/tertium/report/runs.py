@@ -11,7 +11,7 @@ from typing import Any
 from tertium.analysis import low_shot_curves, low_shot_gains, training_curves, variant_figure
 from tertium.analysis.curves import TRACED
 from tertium.errors import TertiumError
-from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table
+from tertium.report.page import Block, Drawn, LeftOut, Note, Section, Table, alt_text
 
 __all__ = ["Log", "Runs", "read_runs", "runs_section"]
 
@@ -168,7 +168,7 @@ def _variants(runs: Runs, number: int) -> list[Block]:
             "variants",
             variant_figure(runs.variants),
             number=number,
-            alt="; ".join(f"{row[0]} {row[2]}" for row in rows) + ".",
+            alt=alt_text("", (f"{row[0]} {row[2]}" for row in rows)),
             runs=runs.name,
         ),
         Table(
@@ -202,11 +202,11 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _told(averages: Mapping[str, Mapping[int, Sequence[float]]]) -> str:
-    return (
-        "; ".join(
+    return alt_text(
+        "",
+        (
             f"{recipe}: "
             + ", ".join(f"{fmean(values):.1f} at {size:,}" for size, values in by_size.items())
             for recipe, by_size in averages.items()
-        )
-        + "."
+        ),
     )

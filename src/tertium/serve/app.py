@@ -262,8 +262,8 @@ def _set_up_logs() -> None:
     """Log to standard error with time and level; only warnings from the HTTP library."""
     handler: Any = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    levels = {"tertium.serve": logging.INFO}
-    for name, level in {**levels, **dict.fromkeys(("asyncio", "uvicorn"), logging.WARNING)}.items():
+    levels = {"tertium.serve": logging.INFO, "asyncio": logging.WARNING, "uvicorn": logging.WARNING}
+    for name, level in levels.items():
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(level)

@@ -177,10 +177,10 @@ class HostedModel:
             )
         if not any(words[:2]) or (on is not None and not all(text.strip() for text in texts)):
             raise APIError(400, "no_words", "There is nothing to explain: a text has no words.")
-        contents: list[Any] = [a, b] if on is None else [(a, b, on)]
-        queue = self.batches if self.pairs is None else self.pairs
-        contents = contents if self.pairs is None else [(a, b)]
-        return queue.check(contents, times=scorings(sum(words)))
+        times = scorings(sum(words))
+        if self.pairs is not None:
+            return self.pairs.check([(a, b)], times=times)
+        return self.batches.check([a, b] if on is None else [(a, b, on)], times=times)
 
 
 def _raise(task: QueuedRequest, error: Exception) -> None:

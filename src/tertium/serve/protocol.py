@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
+from tertium.jobs.workers import LOADER
 from tertium.serve.settings import Settings
 
 __all__ = ["LOADER", "Message", "ProtocolError", "Spec", "pack", "read", "read_blocking"]
 
-LOADER = "tertium.engines.loading:load"
 Message = tuple[dict[str, Any], bytes]  # a JSON head, and bytes for arrays
 _SIZES = struct.Struct("!II")
 _LARGEST = 1 << 30  # bytes of a head or a body; more means that the stream is corrupt

@@ -28,21 +28,14 @@ class Worker:
         connection: connection to the server.
         spec: what to serve.
         orphaned: called when the server has gone.
-        clock: returns seconds; queues get equal shares of its time.
     """
 
     def __init__(
-        self,
-        connection: socket.socket,
-        spec: Spec,
-        *,
-        orphaned: Callable[[], None],
-        clock: Callable[[], float] = time.perf_counter,
+        self, connection: socket.socket, spec: Spec, *, orphaned: Callable[[], None]
     ) -> None:
         self._connection = connection
         self._spec = spec
         self._orphaned = orphaned
-        self._clock = clock
         self._arrived: deque[dict[str, Any]] = deque()
         self._news = threading.Condition()
         self._sending = threading.Lock()
@@ -66,7 +59,7 @@ class Worker:
         self._flush()
         while self._open:
             self._admit(self._take())
-            self._busy_since = self._clock()
+            self._busy_since = time.perf_counter()
             self._host.models.advance(self._fail)
             self._step()
             self._host.models.advance(self._fail)  # a model that has become idle may be unloaded
@@ -92,7 +85,7 @@ class Worker:
     def _pong(self) -> None:
         """Answer a heartbeat with the duration of the current step."""
         since = self._busy_since
-        busy = 0.0 if since is None else self._clock() - since
+        busy = 0.0 if since is None else time.perf_counter() - since
         with contextlib.suppress(OSError), self._sending:
             self._connection.sendall(pack({"kind": "pong", "busy": busy}))
 
@@ -141,20 +134,20 @@ class Worker:
 
     def _step(self) -> None:
         """Run a batch, or part of an explanation, from the queue that has had the least time."""
-        self._host.look_at_index(self._clock())
+        self._host.look_at_index(time.perf_counter())
         self._tell_of_index()
         busy = self._busy
         chosen = self._shares.next(list(busy))
         if chosen is None:
             return
-        start, model = self._clock(), busy[chosen]
+        start, model = time.perf_counter(), busy[chosen]
         if chosen[1] == "explanations":
             self._explain(model.explanations)
         else:
             queue = model.queues[chosen[1]]
             if parts := queue.gather(self._fail):
                 self._batch(model, queue, parts)
-        self._shares.charge(chosen, self._clock() - start)
+        self._shares.charge(chosen, time.perf_counter() - start)
 
     def _tell_of_index(self) -> None:
         """Report if the index can no longer be searched, or can be again."""
@@ -165,7 +158,7 @@ class Worker:
     def _batch(self, model: HostedModel, queue: BatchQueue, parts: Sequence[Slice]) -> None:
         self._send({"kind": "started", "ids": [part.task.id for part in parts]})
         self._flush()
-        start = self._clock()
+        start = time.perf_counter()
         try:
             queue.run(parts)
         except Exception as error:  # one bad request must not fail the others in its batch
@@ -175,7 +168,7 @@ class Worker:
             else:
                 self._fail(parts[0].task, error)
             return
-        spent = self._clock() - start
+        spent = time.perf_counter() - start
         tokens = sum(item.tokens for part in parts for item in part.items)
         texts = sum(part.end - part.start for part in parts)
         queue.ran(tokens, seconds=spent)

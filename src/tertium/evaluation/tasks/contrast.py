@@ -106,7 +106,10 @@ def contrast_margins(cache: EmbeddingCache) -> Margins:
 
 def contrast_values(cache: EmbeddingCache, *, resamples: int, seed: int) -> dict[str, Any]:
     """Accuracy and gap over all contrasts, by kind and by half."""
-    margins = contrast_margins(cache)
+    return _contrast_values(contrast_margins(cache), resamples=resamples, seed=seed)
+
+
+def _contrast_values(margins: Margins, *, resamples: int, seed: int) -> dict[str, Any]:
     whole = _figures(margins.gaps, resamples=resamples, seed=seed)
     groups = margins.values(resamples=resamples, seed=seed)
     halves = {name: groups.pop(name) for name in list(groups) if name.endswith(" half")}
@@ -158,8 +161,8 @@ class ContrastTask:
 
     def run(self, context: Context) -> Outcome:
         """Score every text with its paraphrase and with what only looks like it."""
-        values = contrast_values(context.cache, resamples=context.resamples, seed=context.seed)
         margins = contrast_margins(context.cache)
+        values = _contrast_values(margins, resamples=context.resamples, seed=context.seed)
         other = None if context.baseline is None else contrast_margins(context.baseline)
         return _outcome(context, margins, other, values, _CONTRAST, _package_data(self.name))
 

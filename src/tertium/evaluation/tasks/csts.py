@@ -27,8 +27,9 @@ from tertium.evaluation.metrics import (
     spearman,
 )
 from tertium.evaluation.tasks.base import Context, EmbeddingCache, Measured, Outcome, measure
-from tertium.files import atomic_path
+from tertium.files import write_text
 from tertium.models.base import Model
+from tertium.models.tokens import unique
 
 __all__ = [
     "CONDITION_TYPES",
@@ -140,18 +141,14 @@ def _ratio(above: float, below: float) -> float:
     return above / below if below > 0 else float("nan")
 
 
-def clustered_counts(
-    groups: Sequence[Any], *, resamples: int, seed: int
-) -> tuple[NDArray[np.int32], int]:
-    """How often each row occurs in each bootstrap sample of whole groups, and how many there are.
+def clustered_counts(groups: Sequence[Any], *, resamples: int, seed: int) -> NDArray[np.int32]:
+    """How often each row occurs in each bootstrap sample of whole groups.
 
     Rows of one group, the same sentences under other conditions, are drawn together: they are not
     independent, and intervals that took them to be would be too narrow.
     """
-    places: dict[Any, int] = {}
-    of_row = np.array([places.setdefault(group, len(places)) for group in groups])
-    counts = bootstrap_counts(len(places), resamples=resamples, seed=seed)
-    return counts[:, of_row], len(places)
+    distinct, of_row = unique(groups)
+    return bootstrap_counts(len(distinct), resamples=resamples, seed=seed)[:, of_row]
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,7 @@ class CstsTask:
         groups = [pair_key(first, second) for first, second, _ in triples]
         counts = None
         if context.resamples:
-            counts, _ = clustered_counts(groups, resamples=context.resamples, seed=context.seed)
+            counts = clustered_counts(groups, resamples=context.resamples, seed=context.seed)
         found = measure(context, triples, gold, counts)
         values = _values(rows, gold, found, groups, counts) | found.entries
         if careful is not None:
@@ -307,6 +304,5 @@ def write_predictions(
     if not model.takes_conditions:
         found = 1 + 4 * found.clip(0, 1)
     predictions = {str(at): round(float(score), 6) for at, score in enumerate(found)}
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(predictions) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(predictions) + "\n")
     return len(predictions)
