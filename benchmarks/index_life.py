@@ -20,7 +20,7 @@ import struct
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from common import data_folder, publish
@@ -50,17 +50,8 @@ class Given(Embedder):
         return self.vectors[[int(text.split()[0]) for text in texts]]
 
 
-class StoreUnderTest(Protocol):
-    """What is measured; rows are numbered from 0, and ``part`` of row i is i modulo 10."""
-
-    def build(self, rows: np.ndarray, texts: Sequence[str]) -> None: ...  # noqa: D102
-    def add(self, rows: np.ndarray, texts: Sequence[str], start: int) -> None: ...  # noqa: D102
-    def delete(self, ids: Sequence[int]) -> None: ...  # noqa: D102
-    def query(self, row: np.ndarray, *, part: int | None = None) -> list[int]: ...  # noqa: D102
-
-
 class Ours:
-    """An index of tertium."""
+    """An index of tertium; rows are numbered from 0, and ``part`` of row i is i modulo 10."""
 
     def __init__(self, folder: Path, vectors: np.ndarray) -> None:
         self.folder, self.model = folder, Given(vectors)

@@ -7,6 +7,7 @@
 
 import base64
 import http.client
+import itertools
 import json
 import time
 from collections.abc import Iterable, Sequence
@@ -202,13 +203,8 @@ class Client:
         return Scores(found, scale, answer["model"], decided, answer["decision"])
 
     def _parts(self, items: Iterable[Any]) -> Iterable[list[Any]]:
-        part: list[Any] = []
-        for item in items:
-            part.append(item)
-            if len(part) == self._batch:
-                yield part
-                part = []
-        if part:
+        rest = iter(items)
+        while part := list(itertools.islice(rest, self._batch)):
             yield part
 
     def _ask(self, path: str, body: dict[str, Any] | None) -> dict[str, Any]:

@@ -230,11 +230,7 @@ def score(
     if scorer.decision is not None:
         document["decision"] = scorer.decision.to_json()
         notes.append(f"{scorer.decision.name}: {scorer.decision.reason()}")
-    show(
-        document,
-        as_json=as_json,
-        notes=notes,
-    )
+    show(document, as_json=as_json, notes=notes)
 
 
 _IGNORED = "note: {} does not take conditions; the column is ignored."

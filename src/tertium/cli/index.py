@@ -213,7 +213,7 @@ def search(
     file: Annotated[
         Path | None,
         typer.Option(
-            *("--queries",),
+            "--queries",
             help="File of texts to look for instead; needs --output.",
             callback=checks.file,
         ),
@@ -423,16 +423,21 @@ def _show_hits(
         ],
     }
     heading = "cosine" if not chosen["hybrid"] and "rerank" not in chosen else "score"
+    said = [] if decision is None else [decision.name]
+    further = ["columns"] if index.manifest.columns else []
     lines: list[RenderableType] = []
     for query, hits in zip(queries, found, strict=True):
         rows = [
-            (f"{hit.score:.3f}", *_verdict(decision, hit), hit.id)
-            + (hit.text if hit.passage is None else f"… {hit.passage} …",)
-            + ((", ".join(f"{key}={value}" for key, value in hit.columns.items()),) * _has(index))
+            (
+                f"{hit.score:.3f}",
+                *_verdict(decision, hit),
+                hit.id,
+                hit.text if hit.passage is None else f"… {hit.passage} …",
+                *([", ".join(f"{k}={v}" for k, v in hit.columns.items())] if further else []),
+            )
             for hit in hits
         ]
-        said = [] if decision is None else [decision.name]
-        headings = (heading, *said, "id", "text", *(["columns"] * _has(index)))
+        headings = (heading, *said, "id", "text", *further)
         lines += [cell(query, style="bold"), table(headings, rows) if rows else "no text found"]
     notes = [] if decision is None else [f"{decision.name}: {decision.reason('cosine')}"]
     show(document, *lines, as_json=as_json, notes=notes)
@@ -445,10 +450,6 @@ def _verdict(decision: "Decision | None", hit: "Hit") -> tuple[str, ...]:
         return ("",)
     (found,) = decision.verdicts([hit.cosine], measure="cosine")
     return (str(found).removeprefix(f"{decision.name}: "),)
-
-
-def _has(index: "Index") -> int:
-    return 1 if index.manifest.columns else 0
 
 
 def _document(hit: "Hit", decision: "Decision | None") -> dict[str, Any]:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -350,7 +351,4 @@ def reranked(model: Model, query: str, hits: Sequence[Hit], *, on: str | None = 
         raise TertiumError(f"{model.name} does not take conditions: rerank with one that does.")
     texts = [hit.text if hit.passage is None else hit.passage for hit in hits]
     ranked = model.rank(query, texts, condition=on)
-    places = [(hits[int(each.id)], each.score) for each in ranked]
-    return [
-        Hit(hit.id, hit.text, score, hit.cosine, hit.columns, hit.passage) for hit, score in places
-    ]
+    return [replace(hits[int(each.id)], score=each.score) for each in ranked]

@@ -123,11 +123,7 @@ class Snapshot:
     ) -> list[list[Place]]:
         """The ``k`` best texts by their vectors and by BM25 of their words, in one list.
 
-        Args:
-            queries: unit vectors.
-            words: the texts that they were made of.
-            k: how many.
-            where: a filter.
+        ``words`` are the texts that the unit vectors of the queries were made of.
         """
         depth = max(_DEPTH, 2 * k)
         condition, found = self.where(where), []

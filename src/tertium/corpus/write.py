@@ -385,23 +385,13 @@ class Writer:
         if after.rows - before.covered >= EXACT_SEARCH:  # before hours of encoding
             require("search", purpose="An index of this size", packages=("usearch",))
         matrix = self._matrix(count, np.float32, kept=before.dtype is Dtype.FLOAT32)
+        model, texts = addition.model, self._passages(after, condition)
+        prompt = before.prompts.get("document")
         if addition.vectors is None:
-            embed_into(
-                matrix,
-                addition.model,
-                self._passages(after, condition),
-                total=count,
-                prompt=before.prompts.get("document"),
-                progress=addition.progress,
-            )
+            progress = addition.progress
+            embed_into(matrix, model, texts, total=count, prompt=prompt, progress=progress)
         else:
-            store_into(
-                matrix,
-                addition.model,
-                self._passages(after, condition),
-                addition.vectors,
-                prompt=before.prompts.get("document"),
-            )
+            store_into(matrix, model, texts, addition.vectors, prompt=prompt)
         truth: Matrix = matrix
         if before.dtype is not Dtype.FLOAT32:
             matrix.flush()

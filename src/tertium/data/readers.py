@@ -265,12 +265,7 @@ def read_translation(original: Path, translated: Path) -> list[tuple[str, str]]:
 
 
 def kept_columns(path: Path, *, column: str | None = None) -> Iterator[dict[str, Any]]:
-    """What the rows of a table hold beside their texts, spelled as in the file; of text, nothing.
-
-    Args:
-        path: as for ``iter_texts``.
-        column: as for ``iter_texts``.
-    """
+    """What the rows that ``iter_texts`` reads hold beside their texts, spelled as in the file."""
     if ending(path) == ".txt":
         return
     chosen = Columns.parse(column=column)

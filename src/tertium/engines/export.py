@@ -130,12 +130,7 @@ def _write_record(folder: Path, **fields: Any) -> ExportRecord:
 
 @dataclass(frozen=True)
 class Export:
-    """An intact export.
-
-    Attributes:
-        folder: its folder.
-        record: its record.
-    """
+    """An intact export."""
 
     folder: Path
     record: ExportRecord
@@ -317,13 +312,7 @@ def _link_files(source: Path, target: Path) -> None:
 
 @dataclass(frozen=True)
 class ExportedPart:
-    """The export of a model, or of one of its members.
-
-    Attributes:
-        name: name of the part.
-        folder: its folder.
-        record: its record.
-    """
+    """The export of a model, or of one of its members."""
 
     name: str
     folder: Path

@@ -240,28 +240,13 @@ def agreement(
     )
 
 
-@dataclass(frozen=True)
-class _Ties:
-    """Distinct values in order: where each starts in the sorted data, and each row's place."""
-
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    place: NDArray[np.int64]
-
-
-def _ties(values: Vector) -> _Ties:
-    order = np.argsort(values, kind="stable")
-    _, starts, place = np.unique(values[order], return_index=True, return_inverse=True)
-    back = np.empty_like(order)
-    back[order] = place
-    return _Ties(order, starts, back)
-
-
 def _resampled_ranks(values: Vector, counts: NDArray[np.int32]) -> Vector:
-    ties = _ties(values)
-    group = np.add.reduceat(counts[:, ties.order], ties.starts, axis=1)
+    order = np.argsort(values, kind="stable")
+    _, starts = np.unique(values[order], return_index=True)  # where each distinct value starts
+    _, place = np.unique(values, return_inverse=True)  # which of them a row has
+    group = np.add.reduceat(counts[:, order], starts, axis=1)
     rank = np.cumsum(group, axis=1) - group / 2
-    return np.asarray(rank[:, ties.place], dtype=float)
+    return np.asarray(rank[:, place], dtype=float)
 
 
 def _weighted_pearson(x: Vector, y: Vector, weights: NDArray[np.int32]) -> Vector:

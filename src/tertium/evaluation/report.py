@@ -197,9 +197,11 @@ class Report:
     def save(self, path: Path) -> None:
         """Write JSON, Markdown or LaTeX, by the ending of ``path``."""
         writers = {".md": self.to_markdown, ".markdown": self.to_markdown, ".tex": self.to_latex}
-        write = writers.get(path.suffix.lower(), lambda: _json(self.to_json()))
-        text = write()
-        write_text(path, text)
+        write = writers.get(path.suffix.lower(), self._to_json_text)
+        write_text(path, write())
+
+    def _to_json_text(self) -> str:
+        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
     def __getitem__(self, suite: str) -> SuiteResult:
         results = {result.suite: result for result in self.suites}
@@ -215,10 +217,6 @@ class Report:
             for header, *rows in suite.details():
                 parts += [_plain(header, rows), ""]
         return "\n".join([*parts, str(self.provenance)])
-
-
-def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
 def _task_rows(suite: SuiteResult) -> list[list[str]]:

@@ -46,15 +46,14 @@ class Occluded:
         return [(text, at) for text, found in enumerate(self.words) for at in range(len(found))]
 
 
-def occlude(score: Score, texts: Sequence[str], *, explained: int = 2) -> Occluded:
-    """Score the texts without each of their words, all in one call.
+def occlude(score: Score, texts: Sequence[str]) -> Occluded:
+    """Score the texts without each word of the first two, all in one call.
 
     Args:
         score: the model.
         texts: two sentences, and perhaps a condition.
-        explained: how many of the texts to explain, from the first.
     """
-    words = tuple(tuple(split_words(text)) for text in texts[:explained])
+    words = tuple(tuple(split_words(text)) for text in texts[:2])
     places = [(text, at) for text, found in enumerate(words) for at in range(len(found))]
     scores = score([tuple(texts), *(leave_out(texts, words, {place}) for place in places)])
     falls = iter(float(scores[0]) - scores[1:].astype(float))

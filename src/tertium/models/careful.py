@@ -19,7 +19,7 @@ from tertium.models.cross import CrossScorer
 from tertium.models.names import INNER
 from tertium.models.pair import PairScorer
 from tertium.models.tokens import TokenizationStats, checked_pairs
-from tertium.records.manifest import FILE_NAME, TrainingData, write_manifest
+from tertium.records.manifest import FILE_NAME, write_manifest
 from tertium.types import Kind, TextPair
 
 __all__ = ["CarefulScorer", "Caution"]
@@ -142,11 +142,6 @@ class CarefulScorer(Embedder):
     def encoder(self) -> Any:
         """The fast scorer's."""
         return self.fast.encoder
-
-    @property
-    def training_data(self) -> tuple[TrainingData, ...]:
-        """What either has seen."""
-        return tuple(dict.fromkeys((*self.fast.training_data, *self.judge.training_data)))
 
     @property
     def dimension(self) -> int:

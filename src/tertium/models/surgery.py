@@ -87,10 +87,6 @@ def join_towers(first: Encoder, second: Encoder) -> Encoder:
 
     Both must read the same tokens and pool alike. The weights are copied; tokenizer, pooling and
     length are those of the first.
-
-    Args:
-        first: tower I.
-        second: tower II.
     """
     if first.tokenizer.get_vocab() != second.tokenizer.get_vocab():
         raise TertiumError(

@@ -16,7 +16,7 @@ from tertium.models.tokens import TokenizationStats, chunks
 from tertium.progress import bar
 from tertium.records.lock import lock
 
-__all__ = ["embedded_windows", "map_vectors", "vectors_fingerprint"]
+__all__ = ["check_finite", "embedded_windows", "map_vectors", "vectors_fingerprint"]
 
 _CHUNK = 2048  # texts; an interruption loses at most this many
 
@@ -75,13 +75,16 @@ def embedded_windows(
                 f"{model.name} gives vectors of shape {rows.shape}, not "
                 f"{(len(part), model.dimension)}."
             )
-        if not np.isfinite(rows).all():
-            first = part[int(np.argmin(np.isfinite(rows).all(axis=1)))]
-            raise TertiumError(
-                f"{model.name} gives a vector that is not finite for {first[:60]!r}."
-            )
+        check_finite(model, part, rows)
         yield rows
     truncation.report()
+
+
+def check_finite(model: Embedder, texts: Sequence[str], rows: NDArray[Any]) -> None:
+    """Raise with the first text whose vector is not finite."""
+    if not np.isfinite(rows).all():
+        first = texts[int(np.argmin(np.isfinite(rows).all(axis=1)))]
+        raise TertiumError(f"{model.name} gives a vector that is not finite for {first[:60]!r}.")
 
 
 def _fill(

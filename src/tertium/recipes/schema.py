@@ -1,7 +1,8 @@
 """What a training recipe may say; everything is checked before anything runs."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -91,6 +92,15 @@ _STAND_INS: dict[str, Any] = {
     ),
 }
 T = TypeVar("T")
+
+
+@contextmanager
+def _as_mistake(whose: str = "") -> Iterator[None]:
+    """Let pydantic report an error with its place in the recipe."""
+    try:
+        yield
+    except TertiumError as error:
+        raise ValueError(f"{whose}{error}") from error
 
 
 class _Spec(BaseModel):
@@ -187,10 +197,8 @@ class LabelSpec(_Spec):
 
     @model_validator(mode="after")
     def _builds(self) -> Self:
-        try:
+        with _as_mistake():
             self.build()
-        except TertiumError as error:
-            raise ValueError(str(error)) from error
         return self
 
 
@@ -296,10 +304,8 @@ class PartSpec(BaseModel, Generic[T]):
 
     def example(self) -> T:
         """One without a model: raises if a setting is wrong."""
-        try:
+        with _as_mistake(f"{self.kind}: "):
             return self.build(**_STAND_INS)
-        except TertiumError as error:
-            raise ValueError(f"{self.kind}: {error}") from error
 
     def _stated(self) -> dict[str, Any]:
         """What the recipe says of the constructor's arguments."""
@@ -411,10 +417,8 @@ class ObjectiveSpec(PartSpec[Objective]):
         """The class of that name; ``module:Class`` is one of the user's own."""
         if ":" not in kind:
             return super().find(kind)  # type: ignore[return-value]
-        try:
+        with _as_mistake():
             return own_objective(kind)
-        except TertiumError as error:
-            raise ValueError(str(error)) from error
 
     @property
     def declares(self) -> type[Objective]:
@@ -585,10 +589,8 @@ class StageSpec(_Spec):
                 raise ValueError(f"{objective.kind} compares the stage's head: leave its own out")
             threshold = objective.example().threshold
             if labels is not None and threshold is not None:
-                try:
+                with _as_mistake():
                     labels.check_threshold(threshold)
-                except TertiumError as error:
-                    raise ValueError(str(error)) from error
 
     def _objectives_get_what_they_need(self) -> None:
         declared = {objective.kind: objective.declares for objective in self.objectives}
@@ -664,10 +666,8 @@ class EvaluateSpec(_Spec):
 
     @model_validator(mode="after")
     def _are_known(self) -> Self:
-        try:
+        with _as_mistake():
             check_suites(self.suites)
-        except TertiumError as error:
-            raise ValueError(str(error)) from error
         return self
 
 

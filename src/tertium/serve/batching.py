@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.models.passages import Alignment
+from tertium.models.tokens import unique
 from tertium.serve.errors import APIError
 
 __all__ = [
@@ -347,15 +348,10 @@ class BatchQueue:
 
     def run(self, parts: Sequence[Slice]) -> None:
         """Compute the results of all items; equal texts run once."""
-        places: dict[Any, int] = {}
-        chosen: list[Tokenized] = []
-        at: list[int] = []
-        for item in (item for part in parts for item in part.items):
-            place = places.setdefault(item.key, len(places))
-            if place == len(chosen):
-                chosen.append(item)
-            at.append(place)
-        rows = self._reader.run(chosen)
+        items = [item for part in parts for item in part.items]
+        keys, at = unique(item.key for item in items)
+        known = {item.key: item for item in reversed(items)}
+        rows = self._reader.run([known[key] for key in keys])
         if not np.isfinite(rows).all():
             raise APIError(500, "not_finite", "The model returned a number that is not finite.")
         rows, start = rows[at], 0

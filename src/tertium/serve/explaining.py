@@ -141,12 +141,7 @@ def explain(
 ) -> dict[str, Any]:
     """Explain the score of two texts, optionally under a condition.
 
-    Args:
-        model: the model that scores them.
-        a: the first text.
-        b: the second text.
-        on: the condition.
-        pause: called between parts of the work; may raise to abandon it.
+    ``pause`` is called between parts of the work; it may raise to abandon it.
     """
     found = explain_score(
         model,

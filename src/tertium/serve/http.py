@@ -313,12 +313,7 @@ def _too_large(most: int) -> APIError:
 
 
 class Cors(CORSMiddleware):
-    """CORS as the outermost middleware, so that pages can read refusals too.
-
-    Args:
-        app: the next application.
-        origins: allowed origins.
-    """
+    """CORS as the outermost middleware, so that pages can read refusals too."""
 
     def __init__(self, app: ASGIApp, *, origins: Sequence[str]) -> None:
         super().__init__(

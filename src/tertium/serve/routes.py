@@ -360,21 +360,10 @@ def _models(service: Service) -> list[dict[str, Any]]:
     return found
 
 
-def _entry(
-    name: str,
-    answers: list[str],
-    *,
-    scale: Any,
-    state: str = "loaded",
-    dimension: int | None = None,
-    texts: int | None = None,
-    decision: dict[str, Any] | None = None,
-    columns: list[str] | None = None,
-) -> dict[str, Any]:
+def _entry(name: str, answers: list[str], **known: Any) -> dict[str, Any]:
     about = {"id": name, "object": "model", "created": 0, "owned_by": "tertium"}
-    size = {"scale": scale, "dimension": dimension, "texts": texts}
-    size |= {"columns": columns, "decision": decision}
-    return {**about, "answers": answers, "state": state, **size}
+    rest = dict.fromkeys(("scale", "dimension", "texts", "columns", "decision"))
+    return {**about, "answers": answers, "state": "loaded", **rest, **known}
 
 
 def _scores(found: dict[str, Any]) -> dict[str, Any]:

@@ -79,13 +79,7 @@ class Queue:
 
 
 class Service:
-    """Settings, workers, queue and metrics of a server.
-
-    Args:
-        settings: the settings.
-        pool: the workers.
-        metrics: the metrics.
-    """
+    """Settings, workers, queue and metrics of a server."""
 
     def __init__(self, settings: Settings, pool: Pool, metrics: Metrics) -> None:
         self.settings = settings

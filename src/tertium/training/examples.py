@@ -128,13 +128,7 @@ class TripleExamples(Examples):
 
 @dataclass
 class Rewording:
-    """Which conditions to reword; depends only on seed, epoch and row.
-
-    Attributes:
-        share: share of the rows.
-        seed: random seed.
-        epoch: the current epoch.
-    """
+    """Which conditions to reword: a share of the rows, by seed, epoch and row only."""
 
     share: float
     seed: int

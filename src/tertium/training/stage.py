@@ -256,9 +256,7 @@ class _Bar(TrainerCallback):
             initial=state.global_step,
         )
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
         """Advance the bar."""
         self._bar.update()
 
@@ -276,9 +274,7 @@ class _Bar(TrainerCallback):
                 self._figures[name] = f"{logs[key]:.3f}"
         self._bar.set_postfix(self._figures)
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, *args: Any, **kwargs: Any) -> None:
         """Close the bar."""
         self._bar.close()
 

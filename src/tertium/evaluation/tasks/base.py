@@ -21,6 +21,7 @@ from tertium.evaluation.metrics import (
     spearman,
 )
 from tertium.models.base import Embedder, Model
+from tertium.models.vectors import check_finite
 
 __all__ = [
     "Context",
@@ -49,11 +50,7 @@ class EmbeddingCache:
         new = [text for text in dict.fromkeys(texts) if text not in self._rows]
         if new:
             rows = model.encode(new, progress=self._progress)
-            if not np.isfinite(rows).all():
-                first = new[int(np.argmin(np.isfinite(rows).all(axis=1)))]
-                raise TertiumError(
-                    f"{model.name} gives a vector that is not finite for {first[:60]!r}."
-                )
+            check_finite(model, new, rows)
             self._rows.update(zip(new, rows, strict=True))
         return np.stack([self._rows[text] for text in texts])
 
