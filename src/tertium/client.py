@@ -163,14 +163,7 @@ class Client:
     ) -> list[list[DecidedHit]]:
         """The nearest texts in the server's index, for each query.
 
-        Args:
-            queries: the texts to search for.
-            top_k: how many hits to return per query.
-            threshold: leave out hits with a smaller cosine.
-            where: only texts that match this filter.
-            hybrid: rank by vectors and keywords together.
-            rerank: a served model that reorders the first hits.
-            on: the condition under which it compares them.
+        Options are those of ``tertium.Index.search_many``; ``rerank`` names a served model.
         """
         found: list[list[DecidedHit]] = []
         for part in self._parts(queries):

@@ -58,14 +58,8 @@ class StaticEncoder(BagEncoder, Encoder):
     ) -> "StaticEncoder":
         """Load a sentence-transformers folder that begins with static embeddings.
 
-        Args:
-            folder: where the files are.
-            manifest: what its ``tertium.json`` says, if that has been read already.
-            name: what results call the model (default: the folder's name).
-            pooling: must be None, for there are no tokens to pool.
-            device: torch device (default: the processor, which is as fast as any).
-            max_length: must be None, for texts are read whole.
-            trust_remote_code: run code that comes with the model.
+        Takes the options of :meth:`Encoder.load`; ``pooling`` and ``max_length`` must be None, for
+        texts are read whole. The default device is the processor, which is as fast as any.
         """
         called = name or folder.name
         check_whole(called, pooling, max_length)

@@ -288,8 +288,6 @@ def parse(model: type[Model], content: bytes) -> Model:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
     code = "invalid_json" if first["type"] == "json_invalid" else "invalid_request"
-    if first["type"] == "token_array":
-        code = "token_array"
     where = f"{place}: " if place else ""
     raise APIError(400, code, f"{where}{first['msg']}.", param=place or None)
 
