@@ -82,7 +82,7 @@ def test_compare_reads_every_text_once(run: Run, monkeypatch: pytest.MonkeyPatch
         return forward(self, *arguments, **options)
 
     monkeypatch.setattr(BertModel, "forward", counted)
-    texts = ("A cat sleeps.", "A cat is asleep.", "Stocks fell.")
+    texts = ("A cat sleeps.", "Somebody plays the guitar.", "Stocks fell.")  # no judge is asked
     assert run("compare", *texts, "--engine", "torch").code == 0
     assert sum(rows) == 3
 
