@@ -108,6 +108,11 @@ def test_an_index_that_one_can_live_with(run: Run, tiny_bert: Path, texts: Path)
         (["update", "index", "new.csv", "--where", "year = 1"], "Give a table of texts, or"),
         (["export", "index", "-o", "x", "--to", "csv"], "No format 'csv'"),
         (["update", "index", "--where", "year = 1", "--set", "x"], "write name=value"),
+        (
+            ["update", "index", "--where", "year = 1", "--set", "id=7"],
+            "The id of a text is not a f",
+        ),
+        (["update", "index", "--where", "year = 1", "--set", "Text=a"], "index update INDEX FILE"),
     ]:
         ran = run("index", *command)
         assert ran.code == 2 and said in ran.err, ran.err

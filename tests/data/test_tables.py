@@ -62,6 +62,12 @@ def test_csv_comes_back_as_written_with_the_first_line_of_each_record(
     assert [record.line for record in records] == [2 + 2 * index for index in range(len(rows))]
 
 
+def test_a_csv_field_may_be_a_whole_book(write: Write) -> None:
+    book = "It was a dark, stormy night.\n" * 20_000
+    (record,) = read_records(write("a.csv", f'id,text\n1,"{book}"\n'))
+    assert record.values == {"id": "1", "text": book}
+
+
 def test_quotes_in_a_tsv_are_characters_like_any_other(write: Write) -> None:
     path = write("a.tsv", 'a\tb\n"x\t"y"\n')
     assert values(path) == [{"a": '"x', "b": '"y"'}]

@@ -392,6 +392,7 @@ def _dead_note(index: "Index") -> list[str]:
     if not manifest.rows or manifest.dead < _DEAD * manifest.rows:
         return []
     share = manifest.dead / manifest.rows
+    share = min(share, 0.99) if share < 1 else share  # all only if it is all
     return [f"{share:.0%} of the vectors are dead. To be rid of them: tertium index compact"]
 
 

@@ -204,6 +204,13 @@ class Index:
 
     def set_columns(self, values: Mapping[str, Any], *, where: str) -> int:
         """Write columns of all texts that meet a filter, and say how many these are."""
+        known = {name.lower() for name in self.manifest.columns}
+        for name in values:
+            if name.strip().lower() in {"id", "text"} - known:  # filters would find it instead
+                raise TertiumError(
+                    f"The {name} of a text is not a further column. Texts are replaced by their "
+                    "ids: tertium index update INDEX FILE"
+                )
         with self._changing() as writer:
             return writer.set_columns(values, where=where)
 

@@ -45,6 +45,7 @@ SCORES = (".tsv", ".csv", ".jsonl", ".parquet")  # what scores are written to
 _FORMULA = tuple("=+-@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _SEPARATORS = re.compile(r"[\s-]+")
+_LONGEST_FIELD = 64 << 20  # characters of a CSV field; a quote that never ends reads no further
 _SHOWN = 60  # characters of a bad value that are worth showing
 _UNSEPARATED = {".csv": re.compile(r".*[;\t].*|\S+(\|\S+)+"), ".tsv": re.compile(r"\S+([,;|]\S+)+")}
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -381,6 +382,7 @@ def _csv(path: Path) -> Iterator[Record | Problem]:
             yield f"{line.text}\n"
 
     header: _Header | None = None
+    csv.field_size_limit(_LONGEST_FIELD)
     reader = csv.reader(lines(), strict=True)
     while True:
         start = reader.line_num + 1
