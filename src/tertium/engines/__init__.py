@@ -15,6 +15,7 @@ from tertium.types import EngineName
 
 __all__ = [
     "ENGINES",
+    "LOADER",
     "EngineKind",
     "PartPlan",
     "Plan",
@@ -23,6 +24,8 @@ __all__ = [
     "engine_name",
     "require_engine",
 ]
+
+LOADER = "tertium.engines.loading:load"  # module:function that loads a model in a worker
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tertium.engines import check_device, engine_name, require_engine
+from tertium.engines import LOADER, check_device, engine_name, require_engine
 from tertium.errors import TertiumError
 from tertium.files import existing_file, sha256
 from tertium.jobs.source import OnError, Source
-from tertium.jobs.workers import LOADER
 from tertium.models.names import folders_below, resolve
 from tertium.records.manifest import FILE_NAME, read_manifest
 from tertium.types import EngineName

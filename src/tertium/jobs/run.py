@@ -8,7 +8,7 @@ from typing import Any
 
 from tertium.data.columns import Columns
 from tertium.data.shards import Content, Counts, Shard, finished_shards
-from tertium.engines import Plan
+from tertium.engines import LOADER, Plan
 from tertium.errors import TertiumError, require, unknown_name
 from tertium.hardware import cores, has_accelerator
 from tertium.jobs.cluster import Actors
@@ -26,7 +26,7 @@ from tertium.jobs.folder import (
 from tertium.jobs.request import Execution, Finished, Request, hash_model_files
 from tertium.jobs.source import OnError, Source, pick, prescan, shard_size
 from tertium.jobs.work import Work
-from tertium.jobs.workers import LOADER, Processes
+from tertium.jobs.workers import Processes
 from tertium.models.names import takes_conditions
 from tertium.models.tokens import BlankConditionWarning, TokenizationStats
 from tertium.progress import bar

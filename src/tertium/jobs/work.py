@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from tertium.data.shards import Content, Counts, Done, Shard
-from tertium.engines import Plan
+from tertium.engines import LOADER, Plan
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.files import atomic_path
 from tertium.hardware import release_memory
 from tertium.jobs.folder import ShardWriter, describe_shard, disk_errors
 from tertium.jobs.request import hash_model_files
 from tertium.jobs.source import SourceRow
-from tertium.jobs.workers import LOADER
 from tertium.models.tokens import TokenizationStats, chunks
 from tertium.records.decision import Decision
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tertium.jobs.work import ShardTask, Work
 
 __all__ = [
-    "LOADER",
     "Process",
     "Processes",
     "TaskQueue",
@@ -34,7 +33,6 @@ __all__ = [
     "start_process",
 ]
 
-LOADER = "tertium.engines.loading:load"  # module:function that loads a model in a worker
 START_METHOD = "spawn"  # workers inherit no locks or threads
 _PATIENCE = 5.0  # seconds for a worker to end by itself
 _ATTEMPTS = 3  # workers that one task may kill

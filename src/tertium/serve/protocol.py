@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from tertium.jobs.workers import LOADER
+from tertium.engines import LOADER
 from tertium.serve.settings import Settings
 
 __all__ = ["LOADER", "Message", "ProtocolError", "Spec", "pack", "read", "read_blocking"]
