@@ -109,7 +109,8 @@ NEEDS_DATA = {"how-to/decide.md"}
 PLAIN = {"tickets.md"}  # pages whose commands without output are run as well
 
 STARTS = re.compile(r"tertium (?!serve)")
-REMARKS = re.compile(r"note: |unpacking |loading |tertium \w+: |\d{4}-\d\d-\d\d ")  # and a log
+PROGRESS = r"\w+: (?:[\d,]*\d(?:/[\d,]+|, [\d.]+ (?:s/|\w+/s))|running for )"  # of a slow machine
+REMARKS = re.compile(rf"note: |unpacking |loading |tertium \w+: |\d{{4}}-\d\d-\d\d |{PROGRESS}")
 MORE = "…\n"  # output ends with it where only its beginning is shown
 
 
