@@ -36,6 +36,12 @@ def test_other_weights_pooling_or_width(tiny_bert: Path, tiny_roberta: Path) -> 
         check_identity(HashEncoder(), known, index="x")
 
 
+def test_the_same_model_by_another_engine(tiny_bert: Path) -> None:
+    known = identify(load_embedder(tiny_bert)).model_copy(update={"dimension": 16})
+    with pytest.raises(TertiumError, match=r"Name the engine .* such as --engine static, or build"):
+        check_identity(load_embedder(tiny_bert), known, index="x")
+
+
 def test_members_and_their_weights_count(tiny_bert: Path, tiny_roberta: Path) -> None:
     one, other = tertium.load(tiny_bert), tertium.load(tiny_roberta)
     found = [

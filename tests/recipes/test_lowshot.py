@@ -49,9 +49,10 @@ def recipes(tmp_path: Path) -> list[str]:
     """Two methods on the same texts, in files with a folder."""
     texts = toy_text_file(tmp_path / "own.txt", 60)
     both = [{"kind": "info_nce"}, {"kind": "attention_mi"}]
+    chosen = contrast_stage(texts, objectives=both, select={"task": "STS-B", "every": 1})
     return [
         toy_recipe(tmp_path / "plain.yaml", Path("default"), contrast_stage(texts)),
-        toy_recipe(tmp_path / "ami.yaml", Path("default"), contrast_stage(texts, objectives=both)),
+        toy_recipe(tmp_path / "ami.yaml", Path("default"), chosen),
     ]
 
 
@@ -66,12 +67,14 @@ def test_every_recipe_runs_on_every_size_with_every_seed(
     names = [f"{r}.yaml-{n}-seed{s}" for r in ("plain", "ami") for n in (8, 24) for s in (1, 2)]
     assert trainings.folders == names
     assert heard[0] == "8 runs, 0 of them finished before"
+    common = {"stages.0.data.subset": "by-seed", "stages.0.train.max_steps": 10}
     assert settings_of(trainings.commands[-1]) == {
+        **common,
         "stages.0.data.limit": 24,
-        "stages.0.data.subset": "by-seed",
-        "stages.0.train.max_steps": 10,
         "stages.0.select.every": 2,
     }
+    # A recipe that chooses no checkpoint is not made to.
+    assert settings_of(trainings.commands[0]) == {**common, "stages.0.data.limit": 8}
     for command, name in zip(trainings.commands, names, strict=True):
         at = recipes[name.startswith("ami")], 24 if "-24-" in name else 8
         assert trainings.average(command) == table.averages[at[0]][at[1]][seed_of(command) - 1]

@@ -52,9 +52,12 @@ def check_identity(model: Embedder, known: Identity, *, index: object) -> None:
         what = f"the pooling {here.pooling}, the index has {known.pooling}"
     else:
         what = "other weights or settings"
+    remedy = "model that it was built with"
+    if here.name == known.name and here.dimension != known.dimension:
+        remedy = "engine that it was built with, such as --engine static"
     raise TertiumError(
         f"{index} was built with the model {known.name}, and {here.name} has {what}. Name the "
-        "model that it was built with, or build the index again."
+        f"{remedy}, or build the index again."
     )
 
 

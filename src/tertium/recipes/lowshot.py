@@ -208,8 +208,9 @@ def _variant(recipe: str, size: int, steps: int, own: dict[str, Any]) -> Variant
         "stages.0.data.limit": size,
         "stages.0.data.subset": "by-seed",
         "stages.0.train.max_steps": steps,
-        "stages.0.select.every": max(steps // 5, 1),
     }
+    if read_recipe(recipe, settings=own).stages[0].select is not None:
+        settings["stages.0.select.every"] = max(steps // 5, 1)
     return Variant(name=_name(recipe, size), recipe=recipe, settings=settings)
 
 
