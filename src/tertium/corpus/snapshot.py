@@ -20,6 +20,7 @@ from tertium.errors import TertiumError
 __all__ = ["Place", "Snapshot", "measure_recall", "open_snapshot"]
 
 _MORE = 16  # candidates beyond those asked for, since a graph knows vectors only roughly
+_AROUND = 4  # times as many are looked at under a filter, since what it leaves lies farther away
 _STEP = 10  # vectors that are compared in the time in which a graph finds one more candidate
 _MASKS = 16  # filters that are remembered
 _DEPTH = 100  # texts of either list that are fused
@@ -175,8 +176,8 @@ class Snapshot:
         """Candidates of each query: from the graph, or exactly where that takes less time.
 
         Of what the graph gives, a mask leaves a share, so the graph is asked for as many more: what
-        is left is what it would look at without a mask. Where that is fewer than wanted, it is
-        asked again.
+        is left is a few times what it would look at without a mask. Where that is fewer than
+        wanted, it is asked again.
         """
         wide = max(2 * k, k + _MORE)
         if mask is None:
@@ -184,7 +185,7 @@ class Snapshot:
         allowed, total = int(mask.sum()), len(mask)
         found = np.full((len(queries), wide), -1, np.int64)
         left = np.arange(len(queries))
-        asked = int(max(wide, EXPANSION) * total / max(allowed, 1)) + 1
+        asked = int(_AROUND * max(wide, EXPANSION) * total / max(allowed, 1)) + 1
         while len(left) and asked < total and asked * _STEP < allowed:
             keys = graph.search(queries[left], asked)
             keys = np.where((keys >= 0) & mask[keys], keys, -1)
