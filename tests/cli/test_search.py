@@ -90,6 +90,11 @@ def test_an_index_that_one_can_live_with(run: Run, tiny_bert: Path, texts: Path)
     assert json.loads(ran.out)["update"] == {"added": 1, "changed": 1, "columns": 0, "same": 1}
     ran = run("index", "update", "index", "--where", "year < 2000", "--set", "lang=it", "--json")
     assert json.loads(ran.out)["update"]["columns"] == 1
+    Path("empty.csv").write_text("id,text\nn1,the same\nn3, \n")
+    ran = run("index", "update", "index", "empty.csv")
+    assert ran.code == 2 and "empty.csv:3: the text is empty; to delete it: tertium in" in ran.err
+    found = run("index", "search", "index", "a", "--where", "text = 'the same'", "--json")
+    assert json.loads(found.out)["queries"][0]["hits"] == []  # nothing was changed
     ran = run("index", "delete", "index", "n4", "nobody", "--json")
     assert json.loads(ran.out)["deleted"] == 1 and "not in index: 'nobody'" in ran.err
     Path("ids.txt").write_text("n2\n")

@@ -251,8 +251,12 @@ def test_updates_say_what_they_did(index: Index) -> None:
         index.update(["a", "b"], ids=["1", "1"])
     with pytest.raises(TertiumError, match="as many ids as texts"):
         index.update(["a", "b"], ids=["1"])
+    with pytest.raises(TertiumError, match="Text 2, with the id '4', is empty"):
+        index.update(["a", " \n"], ids=["1", "4"])
     assert [hit.id for hit in index.search("new", top_k=1)] == ["x"]
     assert "text 1" not in {entry.text for entry in index}
+    with pytest.warns(TertiumWarning, match="1 text is empty. Any query can find an empty text"):
+        index.add(["", "b"])
 
 
 def test_deleting_what_is_not_there(index: Index) -> None:

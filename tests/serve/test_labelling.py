@@ -226,9 +226,33 @@ def test_label_studio_and_argilla_there_and_back(tmp_path: Path) -> None:
     }
     argilla.write_text(json.dumps(records))
     assert read_answers(argilla, names=names) == [Rating(PAIRS[0], "u1", 0.0)]
-    argilla.write_text('{"not": "a list"}')
-    with pytest.raises(TertiumError, match="not an export"):
-        read_answers(argilla, names=names)
+
+
+SENTENCES = {"sentence1": "a", "sentence2": "b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", "it is not JSON"),
+        ('[{"data": ', "it is not JSON"),
+        ('{"not": "a list"}', "it is not a list"),
+        ("[3]", "entry 1 of its list lacks"),
+        ([{"data": SENTENCES, "annotations": []}, {"data": {"text": "a"}}], "entry 2 of its list"),
+        ([{"data": SENTENCES, "annotations": [{"result": [{"value": {}}]}]}], "value of an answer"),
+        ([{"data": SENTENCES, "annotations": [{"result": [{"value": {"choices": []}}]}]}], "value"),
+        ([{"data": SENTENCES, "annotations": [{}]}], "value of an answer"),
+        ([{"data": SENTENCES, "annotations": 3}], "value of an answer"),
+        ([{"fields": SENTENCES, "responses": {"q": [{"value": "x"}]}}], "'x', which is neither a"),
+        ([{"fields": SENTENCES, "responses": {"q": [{"value": "NaN"}]}}], "one of: yes, no"),
+    ],
+)
+def test_exports_that_are_none(tmp_path: Path, content: Any, fault: str) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(TertiumError, match=fault) as raised:
+        read_answers(path, names={"yes": 1.0, "no": 0.0})
+    assert "Error" not in str(raised.value) and str(raised.value).startswith(str(path))
 
 
 @pytest.fixture

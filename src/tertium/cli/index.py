@@ -22,6 +22,7 @@ __all__ = ["add", "app", "build", "compact", "delete", "export", "search", "stat
 
 app = typer.Typer(help="Search many texts by meaning.", no_args_is_help=True)
 
+_TO_DELETE = "to delete it: tertium index delete INDEX ID"
 _DEAD = 0.3  # share of dead vectors from which a note says how to be rid of them
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the index.")]
@@ -131,7 +132,7 @@ def update(
         found = Updated(columns=opened.set_columns(_settings(settings), where=where))
         message = f"{index}: columns of {count(found.columns, 'text')} written"
     else:
-        given = options.Corpus(texts, column, id_column).stream()
+        given = options.Corpus(texts, column, id_column).stream(blank_remedy=_TO_DELETE)
         del given["vectors"]
         found = opened.update(given.pop("texts"), passages=passages, **given)
         message = (

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import shutil
 import sqlite3
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from tertium.corpus.store import (
     Store,
 )
 from tertium.corpus.where import parse_where
-from tertium.errors import TertiumError, require
+from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.files import check_new_folder, new_matrix, report_full_disk, sync
 from tertium.models.base import Embedder
 from tertium.models.passages import cut_long
@@ -216,6 +217,10 @@ class Writer:
                 changed: list[tuple[Entry, Entry]] = []
                 for entry in window:
                     row = len(seen) + 1
+                    if not entry.text.strip():
+                        raise TertiumError(
+                            f"Text {row:,}, with the id '{entry.id}', is empty. Delete it instead."
+                        )
                     if seen.setdefault(entry.id, row) != row:
                         raise _twice(entry.id, seen[entry.id], row)
                     old = known.get(entry.id)
@@ -317,11 +322,20 @@ class Writer:
 
     def _insert(self, manifest: IndexManifest, addition: Addition, start: int) -> IndexManifest:
         """Write texts, whose vectors will follow those that are there."""
+        blank = 0
         for window in chunks(_entries(addition, start), _WINDOW):
+            blank += sum(not entry.text.strip() for entry in window)
             columns = self._columns(manifest, window)
             manifest = manifest.model_copy(update={"columns": columns})
             manifest = self._place(manifest, window, addition, start)
             start += len(window)
+        if blank:
+            which = "1 text is" if blank == 1 else f"{blank:,} texts are"
+            warnings.warn(
+                f"{which} empty. Any query can find an empty text: leave it out.",
+                TertiumWarning,
+                stacklevel=2,
+            )
         return manifest
 
     def _place(

@@ -1,6 +1,7 @@
 """The file that labels go to, one rating a line; tasks and answers of other programs."""
 
 import json
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -121,15 +122,37 @@ def read_answers(path: Path, *, names: Mapping[str, float]) -> list[Rating]:
         names: what labels that are words stand for.
     """
     try:
-        tasks = json.loads(path.read_text(encoding="utf-8"))
-        assert isinstance(tasks, list)
-        found = [rating for task in tasks for rating in _answers(task, names)]
-    except (ValueError, KeyError, TypeError, AssertionError, AttributeError) as error:
-        raise TertiumError(
-            f"{path}: not an export of Label Studio (JSON) or of Argilla (records with fields and "
-            f"responses): {error or type(error).__name__}."
-        ) from error
+        tasks = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise _no_export(path, "it is not JSON") from error
+    if not isinstance(tasks, list):
+        raise _no_export(path, "it is not a list")
+    found: list[Rating] = []
+    for number, task in enumerate(tasks, 1):
+        try:
+            found += _answers(task, names)
+        except _UnknownAnswerError as error:
+            raise TertiumError(
+                f"{path}: entry {number:,} of the list has the answer {str(error)!r}, which is "
+                f"neither a number nor one of: {', '.join(names)}. Correct it, or remove the entry."
+            ) from error
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            fault = (
+                f"entry {number:,} of its list lacks its two sentences, or the value of an answer"
+            )
+            raise _no_export(path, fault) from error
     return found
+
+
+class _UnknownAnswerError(ValueError):
+    """An answer that stands for no number."""
+
+
+def _no_export(path: Path, fault: str) -> TertiumError:
+    return TertiumError(
+        f"{path} is no export of Label Studio (JSON) or of Argilla (records with fields and "
+        f"responses): {fault}. Export it again."
+    )
 
 
 def _answers(task: dict[str, Any], names: Mapping[str, float]) -> list[Rating]:
@@ -157,7 +180,7 @@ def _choice(result: dict[str, Any]) -> Any:
         if key in value:
             found = value[key]
             return found[0] if isinstance(found, list) else found
-    raise KeyError("an annotation without choices, rating or number")
+    raise KeyError
 
 
 def _who(user: Any) -> str:
@@ -168,4 +191,10 @@ def _who(user: Any) -> str:
 
 def _number(label: Any, names: Mapping[str, float]) -> float:
     word = str(label).strip().lower()
-    return names[word] if word in names else float(label)
+    try:
+        found = names[word] if word in names else float(word)
+    except ValueError as error:
+        raise _UnknownAnswerError(label) from error
+    if not math.isfinite(found):
+        raise _UnknownAnswerError(label)
+    return found
