@@ -184,8 +184,9 @@ def test_candidates_decide_as_a_comparison_does(
     with pytest.raises(TertiumError, match="among other texts"):
         stored.dedupe(texts[1:], threshold=0.9)
     path.write_bytes(b"nothing")
-    with pytest.raises(TertiumError, match="not a file of candidates"):
+    with pytest.raises(TertiumError, match="not a file of candidates") as raised:
         read_candidates(path)
+    assert "pickle" not in str(raised.value)
 
 
 def test_a_first_pass_by_minhash() -> None:
@@ -199,6 +200,13 @@ def test_a_first_pass_by_minhash() -> None:
     beside = {"against": texts[:1], "against_vectors": vectors[:1], "method": "minhash"}
     other = dedupe(texts[1:4], vectors[1:4], threshold=0.9, **beside)  # type: ignore[arg-type]
     assert (other.kept, other.method) == ((2,), "minhash")
+
+
+def test_minhash_of_one_template() -> None:
+    pytest.importorskip("rensa", reason="the extra 'minhash' is not installed")
+    texts = [f"Your ticket number {n} was received and will be answered soon." for n in range(120)]
+    found = dedupe(texts, np.ones((len(texts), 4)), threshold=0.9, method="minhash")
+    assert found.kept == (0,)  # however many share a bucket
 
 
 def test_long_texts_are_read_whole(tiny_bert: Path) -> None:

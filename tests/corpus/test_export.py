@@ -57,6 +57,17 @@ def test_lance(index: Index, tmp_path: Path) -> None:
         export_index(index, tmp_path / "out.lance", "lance", progress=False)
 
 
+@pytest.mark.parametrize("form", ["parquet", "pgvector-sql"])
+def test_no_table_is_overwritten_by_mistake(index: Index, tmp_path: Path, form: str) -> None:
+    table = tmp_path / "tickets.csv"
+    table.write_text("id,text\n1,a\n")
+    with pytest.raises(
+        TertiumError, match=r"tickets.csv: the output must be a \.(parquet|sql) file"
+    ):
+        export_index(index, table, form)
+    assert table.read_text() == "id,text\n1,a\n"
+
+
 def test_sql_is_what_psql_reads(index: Index, tmp_path: Path) -> None:
     path = tmp_path / "out.sql"
     assert export_index(index, path, "pgvector-sql", table='my "table"', progress=False) == 39

@@ -45,8 +45,8 @@ def test_zeros_are_like_nothing() -> None:
         ("v.txt", None, "read from .npy and .parquet files and from folders"),
         ("folder", None, "read from .npy"),
         ("missing.npy", None, "no such file"),
-        ("text.npy", b"hello", "not a readable .npy"),
-        ("empty.npy", b"", "not a readable .npy"),
+        ("text.npy", b"hello", "is not a .npy file"),
+        ("empty.npy", b"", "is not a .npy file"),
         ("flat.npy", np.zeros(3), "not a matrix"),
         ("words.npy", np.array([["a"]]), "not a matrix"),
         ("short.npy", np.zeros((2, 4)), "2 vectors for 3 texts"),
@@ -66,7 +66,7 @@ def test_files_that_hold_no_vectors(
 
 def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", np.array([{"a": 1}], object))
-    with pytest.raises(TertiumError, match="not a readable"):
+    with pytest.raises(TertiumError, match=r"is not a \.npy file"):
         read_vectors(tmp_path / "v.npy")
 
 

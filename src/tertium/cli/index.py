@@ -132,9 +132,14 @@ def update(
         found = Updated(columns=opened.set_columns(_settings(settings), where=where))
         message = f"{index}: columns of {count(found.columns, 'text')} written"
     else:
-        given = options.Corpus(texts, column, id_column).stream(blank_remedy=_TO_DELETE)
-        del given["vectors"]
-        found = opened.update(given.pop("texts"), passages=passages, **given)
+        from tertium.corpus.inputs import iter_columns, iter_filled, iter_ids
+
+        found = opened.update(
+            iter_filled(texts, column=column, remedy=_TO_DELETE),
+            ids=iter_ids(texts, id_column),
+            columns=iter_columns(texts, column=column, id_column=id_column),
+            passages=passages,
+        )
         message = (
             f"{index}: {found.changed:,} changed, {found.added:,} added, {found.columns:,} with "
             f"other columns only, {found.same:,} the same; {count(len(opened), 'text')}"
@@ -186,7 +191,10 @@ def compact(index: Folder, as_json: options.Json = False) -> None:
 def export(
     index: Folder,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write; of lance, a new folder.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="File to write, .parquet or .sql; of lance, a new folder."
+        ),
     ],
     to: Annotated[str, typer.Option(help="parquet, lance or pgvector-sql.")] = "parquet",
     where: Where = None,

@@ -217,19 +217,13 @@ class Corpus:
             return read_vectors(self.vectors, texts=texts)
         return load_embedder(model, engine=engine)
 
-    def stream(self, *, blank_remedy: str | None = None) -> dict[str, Any]:
+    def stream(self) -> dict[str, Any]:
         """Texts, ids, columns and vectors as an index takes them, without holding them all."""
         from tertium.corpus.inputs import iter_columns, iter_ids, read_vectors
         from tertium.data.readers import iter_texts
 
         ids, vectors = self.id_column, self.vectors
-        read = partial(
-            iter_texts,
-            self.texts,
-            column=self.column,
-            strip_html=self.strip_html,
-            blank_remedy=blank_remedy,
-        )
+        read = partial(iter_texts, self.texts, column=self.column, strip_html=self.strip_html)
         return {
             "texts": read(),
             "ids": None if ids is None else iter_ids(self.texts, ids),

@@ -99,7 +99,10 @@ def read_candidates(path: Path) -> Candidates:
             first, second, scores = (stored[name] for name in ("first", "second", "scores"))
             digest, floor = str(stored["digest"]), float(stored["floor"])
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
-        raise TertiumError(f"{path} is not a file of candidates ({error}).") from error
+        raise TertiumError(
+            f"{path} is not a file of candidates. Name one that dedupe --candidates wrote, or a "
+            "new file."
+        ) from error
     return Candidates(digest, floor, first, second, scores)
 
 

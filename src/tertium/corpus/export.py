@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tertium.corpus.index import Index
 from tertium.errors import TertiumError, require
-from tertium.files import atomic_path, check_new_folder
+from tertium.files import atomic_path, check_ending, check_new_folder
 from tertium.models.tokens import chunks, valid_text
 from tertium.progress import bar
 
@@ -30,6 +30,9 @@ class ExportFormat(StrEnum):
     PGVECTOR_SQL = "pgvector-sql"
 
 
+_ENDINGS = {ExportFormat.PARQUET: (".parquet",), ExportFormat.PGVECTOR_SQL: (".sql",)}
+
+
 def export_index(
     index: Index,
     output: Path,
@@ -47,13 +50,15 @@ def export_index(
 
     Args:
         index: what is written, as it was opened.
-        output: a file; of Lance, a folder that does not exist yet.
+        output: a .parquet or .sql file; of Lance, a folder that does not exist yet.
         form: ``parquet``, ``lance``, or ``pgvector-sql``: a script for ``psql``.
         where: only texts that meet this filter.
         table: the name of the table, in SQL.
         progress: False for no progress on standard error.
     """
     form = ExportFormat(form)
+    if form in _ENDINGS:
+        check_ending(output, _ENDINGS[form])
     rows = _rows(index, where)
     with bar(total=index.manifest.rows, label="exporting", unit="vector", show=progress) as shown:
         counted = _Counted(rows, shown)

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.data.readers import iter_texts
+from tertium.data.readers import iter_texts, scan_texts
 from tertium.data.rows import Sentence
 from tertium.data.shards import iter_texts as stored_texts
 from tertium.data.shards import read_vectors as read_shards
@@ -36,6 +36,7 @@ __all__ = [
     "Write",
     "distinct",
     "iter_columns",
+    "iter_filled",
     "iter_ids",
     "normal_form",
     "read_corpus",
@@ -73,6 +74,16 @@ def read_corpus(
                 "every text an id of its own."
             )
     return texts, ids
+
+
+def iter_filled(path: Path, *, column: str | None = None, remedy: str) -> Iterator[str]:
+    """Texts of a file, of which none may be empty; ``remedy`` says what to do about such a one."""
+    for item in scan_texts(path, column=column):
+        if not isinstance(item, Problem) and not item[1].strip():
+            item = Problem(str(path), item[0], "", None, f"the text is empty; {remedy}")
+        if isinstance(item, Problem):
+            raise DataError([item], column=column)
+        yield item[1]
 
 
 def iter_ids(path: Path, column: str) -> Iterator[str]:
@@ -231,7 +242,7 @@ def _read_file(path: Path) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        message = f"{path} is not a readable .npy file ({error}). Encode again."
+        message = f"{path} is not a .npy file of vectors, or is cut short. Encode again."
         raise TertiumError(message) from error
     if found.ndim != 2 or found.dtype.kind not in "fi":
         raise TertiumError(

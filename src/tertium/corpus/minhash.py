@@ -21,7 +21,7 @@ __all__ = ["minhash_pairs"]
 _SHINGLE = 5  # characters
 _BANDS, _WIDTH = 32, 4  # two texts with a Jaccard index of 0.5 meet with a probability of 0.87
 _SEED = 42
-_BEFORE = 32  # texts of one bucket that each later one is compared with
+_BEFORE = 32  # of the texts before it in its bucket that each one is compared with
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -65,13 +65,19 @@ def _signature(text: str) -> NDArray[np.uint64]:
 
 
 def _meetings(band: NDArray[np.uint64], count: int) -> Positions:
-    """Pairs of rows with the same number, as one number each."""
+    """Pairs of rows with the same number, as one number each.
+
+    Every row meets the first one of its bucket, however many there are, since that one is kept.
+    """
     order = np.argsort(band, kind="stable")
     ordered = band[order]
-    parts = []
+    starts = np.flatnonzero(np.diff(ordered, prepend=~ordered[0]))
+    heads = np.repeat(starts, np.diff(starts, append=count))
+    later = np.flatnonzero(heads != np.arange(count))
+    parts = [order[heads[later]].astype(np.int64) * count + order[later]]
     for step in range(1, _BEFORE + 1):
         same = np.flatnonzero(ordered[step:] == ordered[:-step])
         if not len(same):
             break
         parts.append(order[same].astype(np.int64) * count + order[same + step])
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return np.concatenate(parts)

@@ -182,13 +182,7 @@ def scan_rows(
     return validated(items, row_type, file=str(path), header=header_line(path), scale=scale)
 
 
-def iter_texts(
-    path: Path,
-    *,
-    column: str | None = None,
-    strip_html: bool = False,
-    blank_remedy: str | None = None,
-) -> Iterator[str]:
+def iter_texts(path: Path, *, column: str | None = None, strip_html: bool = False) -> Iterator[str]:
     """Texts of a file, lazily, as they stand: text i belongs to row i of the file.
 
     An empty line of a ``.txt`` file is an empty text here, and a problem to ``check_file``.
@@ -198,16 +192,11 @@ def iter_texts(
         column: its name; default: the first of ``Sentence.names("sentence")`` that is there.
             Several names, separated by commas, are joined by a space.
         strip_html: read the texts as HTML.
-        blank_remedy: what to do about an empty text, where none may be; it raises.
     """
     for item in scan_texts(path, column=column, strip_html=strip_html):
         if isinstance(item, Problem):
             raise DataError([item], column=column)
-        line, text = item
-        if blank_remedy is not None and not text.strip():
-            problem = Problem(str(path), line, "", None, f"the text is empty; {blank_remedy}")
-            raise DataError([problem], column=column)
-        yield text
+        yield item[1]
 
 
 def first_texts(path: Path, most: int) -> list[str]:
