@@ -246,6 +246,8 @@ def test_dedupe_in_other_ways(run: Run, texts: Path) -> None:
     assert "dog" not in Path("c.txt").read_text()
     for wrong, said in [
         (["-o", "d.txt", "--to", 3, "--exact-only"], "exclude each other"),
+        (["-o", "test.txt", "--against", "test.txt"], "test.txt is named twice"),
+        (["--dry-run", "--candidates", "d.tsv"], "must be a .npz file"),
         ([], "--output FILE, or --dry-run"),
         (["--dry-run", "--exact-only", "--keep-different", "("], "not a regular expression"),
     ]:

@@ -195,7 +195,10 @@ def dedupe(
     for extra in (report, groups, outliers):
         if extra is not None:
             check_ending(extra, TABLES)
-    check_outputs(corpus.texts, output, report, groups, outliers)
+    if candidates is not None:
+        check_ending(candidates, (".npz",))
+    for source_file in (corpus.texts, against):
+        check_outputs(source_file, output, report, groups, outliers, candidates)
     least, decision = 0.9, None
     if not exact_only:
         least, decision = options.fitted_threshold(threshold, model=model, engine=engine, usual=0.9)

@@ -248,6 +248,14 @@ class Store:
         with self._errors():
             self._connection.executemany(sql, values)
 
+    def _each(self, sql: str, keys: Iterable[int], missing: str) -> list[Any]:
+        """The one row that a statement gives for each key."""
+        with self._errors():
+            found = [self._connection.execute(sql, (key,)).fetchone() for key in keys]
+        if None in found:
+            raise damaged(self.path, missing)
+        return found
+
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Rows of a statement, one by one."""
         with self._errors():
@@ -434,11 +442,7 @@ class Store:
     def numbers_at(self, rows: Iterable[int]) -> list[int]:
         """The numbers of the texts whose vectors stand at some rows."""
         sql = "SELECT number FROM fields WHERE first <= ? ORDER BY first DESC LIMIT 1"
-        with self._errors():
-            found = [self._connection.execute(sql, (row,)).fetchone() for row in rows]
-        if None in found:
-            raise damaged(self.path, "a vector belongs to no text")
-        return [number for (number,) in found]
+        return [number for (number,) in self._each(sql, rows, "a vector belongs to no text")]
 
     def mask(self, manifest: IndexManifest, where: Where | None) -> NDArray[np.bool_] | None:
         """Which vectors are those of texts that are there and meet a filter; None: all are."""
@@ -464,11 +468,7 @@ class Store:
     def places(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
         """The first row and the number of passages of some texts."""
         sql = "SELECT first, passages FROM fields WHERE number = ?"
-        with self._errors():
-            found = [self._connection.execute(sql, (number,)).fetchone() for number in numbers]
-        if None in found:
-            raise damaged(self.path, "words belong to no text")
-        return found
+        return self._each(sql, numbers, "words belong to no text")
 
     def find_words(
         self, words: Sequence[str], where: Where | None, most: int, *, total: int
