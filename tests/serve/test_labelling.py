@@ -21,7 +21,7 @@ from tertium.data.ratings import LabelFile, Rating, read_answers, write_tasks
 from tertium.errors import TertiumError
 from tertium.serve.labelling import Session, build_app
 from tests.fakes import HashEncoder
-from tests.serve.test_page import CHROMIUM, browser, page  # noqa: F401
+from tests.serve.test_page import CHROMIUM, browser, check_axe, needs_axe, page  # noqa: F401
 
 PAIRS = [(f"left {at}", f"right {at}") for at in range(5)]
 GRADES = {str(grade): float(grade) for grade in range(6)}
@@ -290,3 +290,17 @@ def test_the_page_by_keyboard_alone(page: Any, site: str, session: Session) -> N
     page.keyboard.press("2")
     page.get_by_text("Thank you").wait_for()
     assert [r.label for r in session.file.ratings] == [4.0, 0.0, 1.0, 2.0]
+
+
+@needs_axe
+@pytest.mark.integration
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_out_of_reach(page: Any, site: str, scheme: str) -> None:  # noqa: F811
+    page.emulate_media(color_scheme=scheme)
+    page.goto(site)
+    check_axe(page)
+    page.get_by_role("textbox").fill("ann")
+    page.get_by_role("button", name="Begin").click()
+    page.get_by_text("left 0", exact=True).wait_for()
+    check_axe(page)

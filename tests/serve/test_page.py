@@ -31,6 +31,9 @@ KEY = "a-key-0123456789"
 ROOT = Path(__file__).resolve().parents[2]
 AXE = Path(os.environ.get("AXE_CORE", ROOT / "node_modules" / "axe-core")) / "axe.min.js"
 LARGEST = 100_000  # bytes that a first visit may load
+needs_axe = pytest.mark.skipif(
+    not AXE.exists(), reason="axe-core is not installed: npm install --no-save axe-core"
+)
 
 pytestmark = [
     pytest.mark.integration,
@@ -82,7 +85,7 @@ def compare(page: Any, site: Live, a: str = "a cat sleeps", b: str = "a dog slee
 
 def test_two_texts_are_compared_and_explained(page: Any, site: Live) -> None:
     page.goto(site.url)
-    page.get_by_text("Write two texts").wait_for()
+    page.get_by_text("Enter two texts").wait_for()
     compare(page, site)
     assert re.search(r"\d\.\d\d cosine", page.inner_text("#scores").replace("\n", " "))
     assert page.locator("#words .words").count() == 2
@@ -96,10 +99,10 @@ def test_any_number_of_respects(page: Any, site: Live) -> None:
     page.goto(site.url)
     page.get_by_label("First text").fill("a cat")
     page.get_by_label("Second text").fill("a dog")
-    for number, respect in enumerate(["animal", "size", "noise made"], 1):
-        page.get_by_role("button", name="Add a respect").click()
-        page.get_by_label(f"Respect {number}", exact=True).fill(respect)
-    page.get_by_label("Remove respect 2").click()
+    for number, condition in enumerate(["animal", "size", "noise made"], 1):
+        page.get_by_role("button", name="Add a condition").click()
+        page.get_by_label(f"Condition {number}", exact=True).fill(condition)
+    page.get_by_label("Remove condition 2").click()
     page.get_by_role("button", name="Compare", exact=True).click()
     page.wait_for_selector("#scores")
     shown = page.inner_text("#scores")
@@ -129,7 +132,7 @@ def test_the_score_that_is_explained_can_be_chosen(page: Any, site: Live) -> Non
     page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog&on=animal&on=size")
     page.wait_for_selector("#words")
     title = page.locator("#words h2")
-    assert title.inner_text() == "The words that made it"
+    assert title.inner_text() == "The words behind the score"
     page.get_by_role("radio", name="overall").focus()
     page.keyboard.press("ArrowDown")
     title.filter(has_text="with respect to: animal").wait_for()
@@ -372,7 +375,7 @@ def test_a_key_is_asked_for_and_kept_in_memory(page: Any, tmp_path: Path) -> Non
         page.wait_for_selector("#matrix td")
         page.get_by_role("tab", name="Compare").click()
         page.get_by_role("button", name="Show an example").click()
-        page.get_by_text("does not say which words").wait_for()
+        page.get_by_text("does not explain scores").wait_for()
         assert "without a model that takes conditions" in page.inner_text("#conditions")
         page.get_by_role("tab", name="Search").click()
         assert "tertium index build" in page.inner_text("#search-result")
@@ -417,7 +420,7 @@ def test_one_of_several_models_is_chosen(page: Any) -> None:
 
 def test_a_single_model_is_named_and_not_offered(page: Any, site: Live) -> None:
     page.goto(site.url)
-    page.get_by_text("Write two texts").wait_for()
+    page.get_by_text("Enter two texts").wait_for()
     assert page.inner_text("#served") == "hash"
     assert page.locator("#models").is_hidden() and page.locator("#conditional-models").is_hidden()
 
@@ -476,33 +479,30 @@ def test_a_first_visit_is_small_and_stays_at_home(page: Any, site: Live) -> None
     assert 20_000 < sum(sizes) < LARGEST
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="axe-core is not installed: npm install --no-save axe-core"
-)
+def check_axe(page: Any) -> None:
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found] == []
+
+
+@needs_axe
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_out_of_reach(page: Any, site: Live, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
-    axe = AXE.read_text(encoding="utf-8")
-
-    def check() -> None:
-        page.evaluate(axe)
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-        assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found] == []
-
     page.goto(f"{site.url}/#compare?a=a+cat&b=a+dog&on=animal")
     page.wait_for_selector("#words")
     page.get_by_text("As a table").click()
     page.get_by_text("Wrong for your texts?").click()
-    check()
+    check_axe(page)
     page.get_by_role("tab", name="Many texts").click()
     page.click("#many-example")
     page.wait_for_selector("#matrix td")
-    check()
+    check_axe(page)
     page.get_by_role("tab", name="Search").click()
     page.fill("#query", "a dog")
     page.click("#search-form [type=submit]")
     page.wait_for_selector("#hits-list")
-    check()
+    check_axe(page)
     page.goto(f"{site.url}/docs")
     page.wait_for_selector("section")
-    check()
+    check_axe(page)

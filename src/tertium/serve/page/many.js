@@ -1,4 +1,4 @@
-// Many texts: all their likenesses, groups and duplicates, computed here from the vectors.
+// Many texts: all their similarities, groups and duplicates, computed here from the vectors.
 
 import { embed } from "./api.js";
 import { during, empty, find, heatMap, make, round, say } from "./dom.js";
@@ -21,7 +21,7 @@ for (const id of ["same", "group"]) {
 
 export function meet(served) {
   about = served;
-  return [make("p", { class: "empty" }, "Paste some sentences, one a line.")];
+  return [make("p", { class: "empty" }, "Paste some sentences, one per line.")];
 }
 
 export const read = () => ({ t: find("lines").value });
@@ -37,7 +37,7 @@ export function run() {
   const texts = find("lines").value.split("\n").map((line) => line.trim()).filter(Boolean);
   last = null;
   if (texts.length < 2) {
-    empty(place, "That takes two lines or more.");
+    empty(place, "Enter two lines or more.");
     find("lines").focus();
     return;
   }
@@ -68,10 +68,10 @@ function shown({ texts, left, cosines }) {
     make("div", { class: "card", id: "groups" }, make("h2", {}, `Groups (${several.length})`),
       several.length ? make("ol", { class: "plain groups" }, ...several.map((group, at) => make("li", {},
         make("strong", {}, `Group ${at + 1}, ${group.length} texts`), make("ul", {}, ...group.map((i) => make("li", {}, texts[i]))))))
-        : make("p", { class: "hint" }, "No two texts are that near.")),
-    make("div", { class: "card", id: "matrix" }, make("h2", {}, "Likeness of all pairs"),
+        : make("p", { class: "hint" }, "No two texts are that similar.")),
+    make("div", { class: "card", id: "matrix" }, make("h2", {}, "Similarity of every pair"),
       make("p", { class: "hint" }, "Cosines; members of a group stand side by side."),
-      heatMap(names.map((name, at) => `${at + 1} ${name}`), names.map((_, at) => String(at + 1)), matrix, { caption: "Likeness of all pairs", numbers: names.length <= 16 })),
+      heatMap(names.map((name, at) => `${at + 1} ${name}`), names.map((_, at) => String(at + 1)), matrix, { caption: "Similarity of every pair", numbers: names.length <= 16 })),
   ].filter(Boolean);
 }
 
@@ -81,7 +81,7 @@ function duplicates(values, least) {
   return found.sort((a, b) => values[b[0]][b[1]] - values[a[0]][a[1]]);
 }
 
-// Agglomerative, by the mean likeness of two groups, largest group first.
+// Agglomerative, by the mean similarity of two groups, largest group first.
 function grouped(values, least) {
   let groups = values.map((_, at) => [at]);
   const sums = values.map((row) => row.slice());

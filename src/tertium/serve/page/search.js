@@ -11,7 +11,7 @@ export function meet({ texts, columns, conditional: model }) {
   find("search-form").hidden = texts === null;
   find("filters").hidden = !columns?.length;
   find("columns").textContent = columns?.length ? `Columns: ${columns.join(", ")}` : "";
-  find("respect").hidden = model === null;
+  find("search-condition").hidden = model === null;
   if (texts !== null) return [make("p", { class: "empty" }, `${texts.toLocaleString("en")} texts are waiting.`)];
   return [make("div", { class: "empty" },
     make("p", {}, "This server has nothing to search."),
@@ -43,7 +43,7 @@ export function run() {
   const query = find("query").value.trim();
   const place = find("search-result");
   if (!query) {
-    empty(place, "Write what you are looking for.");
+    empty(place, "Enter what you are looking for.");
     find("query").focus();
     return;
   }
