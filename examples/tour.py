@@ -18,7 +18,7 @@ from tertium.models import CarefulScorer, Embedder
 def main() -> None:
     """Load once, then three looks at the same question."""
     console = Console()
-    with console.status("loading the embedded models"):
+    with console.status("loading the built-in models"):
         start = time.perf_counter()
         encoder, grader = tertium.load(), tertium.load("sts")
     assert isinstance(encoder, Embedder) and isinstance(grader, CarefulScorer)

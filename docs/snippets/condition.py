@@ -8,10 +8,10 @@ pairs = [
     ("A girl plays the violin indoors.", "A boy plays the violin outdoors."),
     ("Three men cook soup.", "Three men cook rice."),
 ]
-respects = {"the color": [5, 3, 3, 3], "the number": [5, 5, 5, 5], "the action": [2, 1, 5, 4]}
+labels = {"the color": [5, 3, 3, 3], "the number": [5, 5, 5, 5], "the action": [2, 1, 5, 4]}
 lines = ["sentence1\tsentence2\tcondition\tscore"]
-for respect, scores in respects.items():
-    lines += [f"{a}\t{b}\t{respect}\t{s}" for (a, b), s in zip(pairs, scores, strict=True)]
+for condition, scores in labels.items():
+    lines += [f"{a}\t{b}\t{condition}\t{s}" for (a, b), s in zip(pairs, scores, strict=True)]
 Path("my_triples.tsv").write_text("\n".join(lines) + "\n")
 
 trained = tertium.train(

@@ -25,5 +25,5 @@ def tiny(request: pytest.FixtureRequest) -> Encoder:
 
 @pytest.fixture(scope="session")
 def default_encoder() -> Encoder:
-    """The real embedded model; slow to load, so shared."""
+    """The real built-in model; slow to load, so shared."""
     return tertium.load(engine="torch")

@@ -19,7 +19,10 @@ def compare(
     a: Annotated[str, typer.Argument(help="The first text.")],
     b: Annotated[list[str], typer.Argument(help="One or more texts to compare it with.")],
     on: Annotated[
-        list[str], typer.Option(help="Compare with respect to this; may be repeated.")
+        list[str],
+        typer.Option(
+            metavar="CONDITION", help="Compare with respect to this condition; may be repeated."
+        ),
     ] = [],
     check: Annotated[
         bool,

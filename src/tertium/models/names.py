@@ -52,7 +52,7 @@ NAMES: dict[str, NamedModel] = {
     "default": NamedModel(
         default_folder,
         Kind.ENCODER,
-        "all-MiniLM-L6-v2, 22.7 M parameters, embedded in the install",
+        "all-MiniLM-L6-v2, 22.7 M parameters, included in the install",
     ),
     "base": NamedModel(
         lambda: remote_folder("base"),
