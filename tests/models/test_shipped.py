@@ -100,6 +100,9 @@ class TestEveryModel:
         assert manifest is not None
         assert all(data.name in card for data in manifest.training_data)
         assert "CC BY-SA 4.0" in card and f'tertium.load("{folder.name}")' in card
+        assert "\nlicense: apache-2.0\n" in card
+        for section in ("Figures", "Data and their terms", "What it is not"):
+            assert f"\n## {section}\n" in card, section
         names = set(re.findall(r"tertium train ([\w-]+) -o", card))
         shown = re.findall(r"^```yaml\n(.*?)^```$", card, flags=re.M | re.S)
         recipes = [read_recipe(yaml.safe_load(text)) for text in shown]
