@@ -84,14 +84,14 @@ def test_what_is_not_available_is_named(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     split = "trian" if name == "STS-B" else None
-    with pytest.warns(UserWarning, match=f"card lists {name}, which is not available"):
+    with pytest.warns(UserWarning, match=f"has seen {name}, which is not available"):
         report = evaluate(folder, TrainingData(name=name, split=split))
     assert report.provenance.excluded == ()
 
 
 def test_sets_that_are_missing_for_one_reason_share_a_note(folder: Folder) -> None:
     listed = [TrainingData(name=name) for name in ("gone.tsv", "lost.tsv", "gone.tsv")]
-    with pytest.warns(UserWarning, match="lists gone.tsv and lost.tsv, which are not") as noted:
+    with pytest.warns(UserWarning, match="has seen gone.tsv and lost.tsv, which are not") as noted:
         evaluate(folder, *listed)
     assert [str(note.message) for note in noted if "card" in str(note.message)][1:] == []
 

@@ -109,6 +109,20 @@ class TestEveryModel:
         assert sorted(map(repr, recipes)) == sorted(repr(read_recipe(name)) for name in names)
 
 
+def test_a_page_quotes_the_grades_that_the_model_gives(careful: CarefulScorer) -> None:
+    shop = "The shop is closed on Sundays."
+    pairs = [
+        (shop, "The shop is open on Sundays."),
+        (shop, "On Sundays the store does not open."),
+        ("The dog bites the man.", "The man bites the dog."),
+    ]
+    opposite, paraphrase, roles = careful.score(pairs)
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "compare.md"
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert f"get {opposite:.1f}, a paraphrase in other words {paraphrase:.1f})" in text
+    assert f"get {roles:.1f} of 5." in text
+
+
 def test_every_adapter_that_is_named_is_there() -> None:
     named = [model.folder() for name, model in NAMES.items() if name not in ("default", "base")]
     assert set(SHIPPED) == set(named)

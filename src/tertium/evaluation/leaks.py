@@ -69,10 +69,10 @@ def _on_card(
             yield Excluded(data.name, data.split, data.use, len(keys)), keys
     for reason, names in missing.items():
         every = " and ".join(dict.fromkeys(names))
-        which, whose = ("which is", "its") if every == names[0] else ("which are", "their")
+        which = "which is" if every == names[0] else "which are"
         warnings.warn(
-            f"The model's card lists {every}, {which} not available, so the leak-free figures may "
-            f"still count {whose} pairs: {reason}",
+            f"The model's card says that it has seen {every}, {which} not available here, so pairs "
+            f"that it has seen could not be left out: {reason}",
             TertiumWarning,
             stacklevel=2,
         )

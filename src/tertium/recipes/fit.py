@@ -317,7 +317,7 @@ def _notes(
     if without:
         notes.append(
             f"with four fifths of the pairs, {without} of {held['folds']} folds found no threshold "
-            "that keeps the promise and count as accepting nothing in the held-out figures"
+            "that keeps the promise; the held-out figures count that as accepting nothing"
         )
     return notes
 
