@@ -22,7 +22,7 @@ def main() -> None:
         start = time.perf_counter()
         encoder, grader = tertium.load(), tertium.load("sts")
     assert isinstance(encoder, Embedder) and isinstance(grader, CarefulScorer)
-    console.print(f"[bold]tertium {tertium.__version__}[/]: how alike are these two texts?")
+    console.print(f"[bold]tertium {tertium.__version__}[/]: how similar are two texts?")
     console.print(
         f"[dim]{encoder.name}: all-MiniLM-L6-v2, {encoder.dimension} dimensions, pooling "
         f"{encoder.pooling}\n{grader.name}: the same, trained to grade pairs from "

@@ -22,6 +22,10 @@ def test_the_site_builds_strictly(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     page = (tmp_path / "performance" / "index.html").read_text(encoding="utf-8")
     copies = re.findall(r'href="(\.\./repository/[^"#]+)"', page)
     assert copies and all((tmp_path / "performance" / copy).resolve().exists() for copy in copies)
+    api = (tmp_path / "reference" / "api" / "index.html").read_text(encoding="utf-8")
+    missing = [name for name in tertium.__all__ if f'id="tertium.{name}"' not in api]
+    assert missing == ["__version__"]
+    assert re.findall(r":(?:func|class|meth|mod|attr|data):", api) == []
 
 
 def test_the_version_stands_in_one_place() -> None:

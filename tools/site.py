@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 SHOWN = (".md", ".png", ".svg")
 COPIES = "repository"
+ROLE = re.compile(r":\w+:<code>~?(?:\w+\.)*(\w+)</code>")  # of Sphinx, in docstrings
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -56,6 +57,11 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         return f"{match[1]}{link}{match[3] or ''}{match[4]}"
 
     return LINK.sub(turned, markdown)
+
+
+def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show the names that docstrings refer to without the role that marks them."""
+    return ROLE.sub(r"<code>\1</code>", html)
 
 
 def notebook(text: str) -> str:
