@@ -26,7 +26,7 @@ def main() -> None:
     console.print(
         f"[dim]{encoder.name}: all-MiniLM-L6-v2, {encoder.dimension} dimensions, pooling "
         f"{encoder.pooling}\n{grader.name}: the same, trained to grade pairs from "
-        f"{grader.scale[0]:g} to {grader.scale[1]:g}, and to hear a contradiction\n"
+        f"{grader.scale[0]:g} to {grader.scale[1]:g}, and to notice contradictions\n"
         f"both loaded in {time.perf_counter() - start:.1f} s, no network[/]\n"
     )
     rank_pairs(console, grader)
