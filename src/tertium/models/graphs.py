@@ -169,40 +169,26 @@ class Layers:
 
 @dataclass(frozen=True)
 class _Names:
-    """What an architecture calls its weights, inside a layer and outside."""
+    """The names of an architecture's weights, by default BERT's."""
 
-    layer: str
-    query: str
-    key: str
-    value: str
-    projection: str
-    attention_norm: str
-    up: str
-    down: str
-    output_norm: str
+    layer: str = "encoder.layer.{}."
+    query: str = "attention.self.query"
+    key: str = "attention.self.key"
+    value: str = "attention.self.value"
+    projection: str = "attention.output.dense"
+    attention_norm: str = "attention.output.LayerNorm"
+    up: str = "intermediate.dense"
+    down: str = "output.dense"
+    output_norm: str = "output.LayerNorm"
 
 
-_BERT = _Names(
-    layer="encoder.layer.{}.",
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
-    projection="attention.output.dense",
-    attention_norm="attention.output.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    output_norm="output.LayerNorm",
-)
+_BERT = _Names()
 _MPNET = _Names(
-    layer="encoder.layer.{}.",
     query="attention.attn.q",
     key="attention.attn.k",
     value="attention.attn.v",
     projection="attention.attn.o",
     attention_norm="attention.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    output_norm="output.LayerNorm",
 )
 _DISTILBERT = _Names(
     layer="transformer.layer.{}.",
