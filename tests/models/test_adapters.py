@@ -18,7 +18,7 @@ from tertium.models.adapters import (
     load_adapter,
     write_adapter,
 )
-from tertium.models.arrays import read_arrays
+from tertium.models.checkpoints import read_arrays
 
 
 def nudged(model: nn.Module, *, skip: str = "embeddings", size: float = 0.01) -> nn.Module:

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from tertium.errors import TertiumError
 from tertium.heads.layout import DEFAULTS, ModelShape, complete, weight_shapes
-from tertium.models.arrays import Arrays, read_arrays
+from tertium.models.checkpoints import Arrays, read_arrays
 from tertium.records.manifest import FILE_NAME, Manifest
 from tertium.types import Pooling
 

@@ -32,6 +32,10 @@ class BagEncoder(TextEncoder):
     into.
     """
 
+    kind = Kind.STATIC
+    parts: tuple[Part, ...] = ()  # there is no graph, and no engine is needed
+    max_length = sys.maxsize  # texts are read whole
+
     @property
     @abstractmethod
     def _backend(self) -> Any:
@@ -40,21 +44,6 @@ class BagEncoder(TextEncoder):
     @abstractmethod
     def _means(self, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> Matrix:
         """A vector for each text, from all their tokens and how many each text has."""
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return Kind.STATIC
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """None: there is no graph, and no engine is needed."""
-        return ()
-
-    @property
-    def max_length(self) -> int:
-        """Texts are read whole."""
-        return sys.maxsize
 
     @property
     def text_tokenizer(self) -> Tokenizer:

@@ -572,12 +572,8 @@ class Embedder(Model):
 class TripleScorer(Model):
     """A model that compares sentences under a condition: ``score([(s1, s2, condition), …])``."""
 
+    kind = Kind.CONDITIONAL
     takes_conditions: ClassVar[bool] = True
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return Kind.CONDITIONAL
 
     @abstractmethod
     def grade(

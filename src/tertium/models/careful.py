@@ -96,6 +96,8 @@ class CarefulScorer(Embedder):
         array([ True])
     """
 
+    kind = Kind.CAREFUL
+    name: str = ""
     reads_together: ClassVar[bool] = True
 
     def __init__(
@@ -106,17 +108,7 @@ class CarefulScorer(Embedder):
         self.fast = fast
         self.judge = judge
         self.caution = caution
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """What results call the model."""
-        return self._name
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return Kind.CAREFUL
+        self.name = name
 
     @property
     def scale(self) -> tuple[float, float]:

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import load_file
 
 from tertium.errors import TertiumError, TertiumWarning
 from tertium.models.tokenizer import read_json
@@ -23,12 +26,14 @@ __all__ = [
     "PICKLED",
     "PUBLISHED",
     "SAFE",
+    "Arrays",
     "check_layout",
     "check_purpose",
     "default_pooling",
     "modern_name",
     "published_pooling",
     "quiet",
+    "read_arrays",
     "read_options",
     "read_tensors",
     "read_weights",
@@ -52,6 +57,8 @@ def quiet() -> Iterator[None]:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
+
+Arrays = dict[str, NDArray[Any]]
 
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 
@@ -88,6 +95,27 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
         return dict(load_file(file))
     except (OSError, SafetensorError) as error:
         raise TertiumError(f"{file} cannot be read ({error}). Fetch or copy it again.") from error
+
+
+def read_arrays(file: Path) -> Arrays:
+    """The arrays of a safetensors file by name; bfloat16, which numpy lacks, becomes float32."""
+    try:
+        try:
+            return dict(load_file(file))
+        except (TypeError, AttributeError):  # numpy has no such type
+            return {name: _array(view) for name, view in deserialize(file.read_bytes())}  # type: ignore[no-untyped-call]
+    except (OSError, SafetensorError, ValueError) as error:
+        raise TertiumError(f"{file} cannot be read ({error}). Fetch or copy it again.") from error
+
+
+def _array(view: dict[str, Any]) -> NDArray[Any]:
+    kinds = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
+    if view["dtype"] not in kinds:
+        raise ValueError(f"{view['dtype']} is not a type of weights")
+    found = np.frombuffer(view["data"], kinds[view["dtype"]]).reshape(view["shape"])
+    if view["dtype"] != "BF16":
+        return found
+    return (found.astype(np.uint32) << 16).view(np.float32)
 
 
 def _read_pickled(file: Path) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -26,8 +27,9 @@ from tertium.models.adapters import (
     read_head,
     write_adapter,
 )
-from tertium.models.arrays import Arrays, arrays_digest
 from tertium.models.base import Part, TripleScorer, digest
+from tertium.models.checkpoints import Arrays
+from tertium.models.fingerprint import arrays_digest
 from tertium.models.graphs import ATTENTION, TOKENS
 from tertium.models.light import load_encoder
 from tertium.models.passages import Span
@@ -86,7 +88,7 @@ class ConditionalScorer(Part, TripleScorer):
     ) -> None:
         self._encoder = encoder
         self._head: HeadHolder[ConditionalHead] = HeadHolder(head, self._built)
-        self._model: ConditionalModel | None = None
+
         self.labels = labels
         self.reader = TripleReader(encoder.text_tokenizer, self.layout, limit=encoder.max_length)
 
@@ -154,14 +156,12 @@ class ConditionalScorer(Part, TripleScorer):
             return self.head.layout
         return layout_of(config, depth=model_shape(self._encoder).depth)
 
-    @property
+    @cached_property
     def model(self) -> ConditionalModel:
         """Encoder and head as one torch module, made on first use."""
-        if self._model is None:
-            from tertium.models.conditional_model import ConditionalModel
+        from tertium.models.conditional_model import ConditionalModel
 
-            self._model = ConditionalModel(self.encoder, self.head)
-        return self._model
+        return ConditionalModel(self.encoder, self.head)
 
     @property
     def needs_engine(self) -> bool:

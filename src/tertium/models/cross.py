@@ -28,12 +28,8 @@ Matrix = NDArray[np.float32]
 class CrossModel(Model):
     """A model that reads both texts of a pair together, whatever runs it."""
 
+    kind = Kind.CROSS
     reads_together: ClassVar[bool] = True
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return Kind.CROSS
 
     def score(  # type: ignore[override]
         self,
@@ -107,7 +103,7 @@ class CrossScorer(CrossModel):
     def __init__(self, scorer: ConditionalScorer, *, order: Order = "both") -> None:
         scorer.folder_kind, scorer.details = Kind.CROSS, {"order": order}
         self._scorer = scorer
-        self._order = order
+        self.order = order
 
     @classmethod
     def load(cls, folder: Path, *, manifest: Manifest, **options: Any) -> CrossScorer:
@@ -149,14 +145,9 @@ class CrossScorer(CrossModel):
         return (Member(self._scorer),)
 
     @property
-    def order(self) -> Order:
-        """Whether pairs are read both ways round."""
-        return self._order
-
-    @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its scores."""
-        return f"{super().fingerprint}-{self._order}"
+        return f"{super().fingerprint}-{self.order}"
 
     def save(self, folder: Path | str) -> None:
         """Save whole; sentence-transformers loads the folder as a ``CrossEncoder``."""
@@ -175,7 +166,7 @@ class CrossScorer(CrossModel):
     ) -> Matrix:
         """In one order or both."""
         asked = [(a, b, "") for a, b in pairs]
-        if self._order == "both":
+        if self.order == "both":
             asked += [(b, a, "") for a, b in pairs]
         found = self._scorer.grade(asked, progress=progress, truncation=stats)
         return found.reshape(-1, len(pairs)).mean(axis=0) if asked else found

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "architecture",
+    "arrays_digest",
     "hash_weights",
     "is_read",
     "module_config",
     "module_states",
     "numbers",
     "tensors_digest",
-    "weights_digest",
     "weights_in",
 ]
 
@@ -86,12 +86,13 @@ def hash_weights(module: "nn.Module", digest: "hashlib._Hash") -> None:
         digest.update(flat.view(torch.uint8).numpy().data)
 
 
-def weights_digest(module: "nn.Module", description: Any) -> str:
-    """The sha256 of a description in plain values and of all weights."""
-    text = json.dumps(description, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode())
-    hash_weights(module, digest)
-    return digest.hexdigest()
+def arrays_digest(arrays: Mapping[str, NDArray[Any]], description: Any) -> str:
+    """The sha256 of a description in plain values and of all weights, sorted by name."""
+    found = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
+    for name, value in sorted(arrays.items()):
+        found.update(f"{name} torch.{value.dtype} {value.shape}\n".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    return found.hexdigest()
 
 
 def architecture(config: Mapping[str, Any]) -> dict[str, Any]:

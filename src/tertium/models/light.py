@@ -16,9 +16,15 @@ from safetensors.numpy import load_file
 from tertium.errors import TertiumError, require
 from tertium.files import remembered_digest, remembered_sha256, remembered_value
 from tertium.models.adapters import change_weights, kept_layers
-from tertium.models.arrays import Arrays
 from tertium.models.base import digest
-from tertium.models.checkpoints import MLP, SAFE, check_purpose, modern_name, published_pooling
+from tertium.models.checkpoints import (
+    MLP,
+    SAFE,
+    Arrays,
+    check_purpose,
+    modern_name,
+    published_pooling,
+)
 from tertium.models.fingerprint import (
     architecture,
     is_read,
@@ -167,6 +173,9 @@ class LightEncoder(TorchOnDemand):
         kind: what ``tertium.json`` calls it.
     """
 
+    kind = Kind.ENCODER
+    needs_engine = True
+
     def __init__(
         self,
         stored: StoredEncoder,
@@ -180,7 +189,7 @@ class LightEncoder(TorchOnDemand):
         self.name = name
         self.pooling = pooling
         self.training_data = training_data
-        self._kind = kind
+        self.kind = kind
 
     @classmethod
     def load(
@@ -260,16 +269,6 @@ class LightEncoder(TorchOnDemand):
                 found = keep_layers(found, layers)
             load_adapter(found.backbone, adapter)
         return found
-
-    @property
-    def needs_engine(self) -> bool:
-        """It was read without torch."""
-        return True
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return self._kind
 
     @property
     def text_tokenizer(self) -> FileTokenizer:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tertium.errors import TertiumError
-from tertium.models.arrays import arrays_digest, read_arrays
 from tertium.models.bags import BagEncoder, check_whole
+from tertium.models.checkpoints import read_arrays
+from tertium.models.fingerprint import arrays_digest
 from tertium.models.light import TorchOnDemand, saved_prompts
 from tertium.models.tokenizer import FileTokenizer, NotLightError, tokenizer_content
 from tertium.records.manifest import Manifest, TrainingData, read_manifest
@@ -38,6 +39,10 @@ class LightStatic(TorchOnDemand, BagEncoder):
         training_data: what the model has seen.
     """
 
+    normalizes = False
+    prompt = ""
+    _backend: Any = None
+
     def __init__(
         self,
         folder: Path,
@@ -51,11 +56,11 @@ class LightStatic(TorchOnDemand, BagEncoder):
     ) -> None:
         self.folder = folder
         self.table = table
+        self.normalizes = normalizes
+        self.prompt = prompt
         self.name = name
         self.training_data = training_data
-        self._tokenizer = tokenizer
-        self._normalizes = normalizes
-        self._prompt = prompt
+        self._backend = tokenizer
 
     @classmethod
     def load(
@@ -103,16 +108,6 @@ class LightStatic(TorchOnDemand, BagEncoder):
         return StaticEncoder.load(self.folder, name=self.name)
 
     @property
-    def prompt(self) -> str:
-        """What is put before every text, as the model was saved with."""
-        return self._prompt
-
-    @property
-    def normalizes(self) -> bool:
-        """Whether every embedding has length 1."""
-        return self._normalizes
-
-    @property
     def width(self) -> int:
         """Width of what the model computes."""
         return int(self.table.shape[1])
@@ -120,13 +115,9 @@ class LightStatic(TorchOnDemand, BagEncoder):
     @property
     def fingerprint(self) -> str:
         """The hash of all that decides about its vectors: weights, tokenizer and prompt."""
-        modules = ["StaticEmbedding", *["Normalize"] * self._normalizes]
-        about = [modules, tokenizer_content(self._backend), self._prompt, *self._cut_mark]
+        modules = ["StaticEmbedding", *["Normalize"] * self.normalizes]
+        about = [modules, tokenizer_content(self._backend), self.prompt, *self._cut_mark]
         return arrays_digest({f"0.{_TABLE}": self.table}, about)
-
-    @property
-    def _backend(self) -> Any:
-        return self._tokenizer
 
     def _means(self, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> Matrix:
         result = np.zeros((len(lengths), self.width), np.float32)
@@ -135,6 +126,6 @@ class LightStatic(TorchOnDemand, BagEncoder):
             begins = np.concatenate([[0], lengths[some][:-1].cumsum()])
             sums = np.add.reduceat(self.table[ids], begins)
             result[some] = sums / lengths[some, None].astype(np.float32)
-        if self._normalizes:
+        if self.normalizes:
             result /= np.maximum(np.linalg.norm(result, axis=1, keepdims=True), 1e-12)
         return result

@@ -43,20 +43,15 @@ class _Mixture(Model):
     """Weighted members, saved as folders inside one; a mixture of mixtures is flat."""
 
     name: str = ""
-    _members: tuple[Member, ...] = ()
+    members: tuple[Member, ...] = ()
 
     def __init__(self, models: Sequence[Model], weights: Sequence[float], name: str) -> None:
         self.name = name
-        self._members = tuple(
+        self.members = tuple(
             Member(member.model, float(factor) * member.weight)
             for model, factor in zip(models, weights, strict=True)
             for member in model.members
         )
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The models inside, and the factor of each."""
-        return self._members
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -98,6 +93,8 @@ class Ensemble(_Mixture, Embedder):
         True
     """
 
+    kind = Kind.ENSEMBLE
+
     def __init__(
         self,
         members: Sequence[Embedder],
@@ -117,11 +114,6 @@ class Ensemble(_Mixture, Embedder):
                     f"{first.dimension}, {encoder.name} has {encoder.dimension}. Bring the one to "
                     "the width of the other: tertium distil MODEL --student … --keep-projection"
                 )
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return Kind.ENSEMBLE
 
     @property
     def dimension(self) -> int:

@@ -22,8 +22,9 @@ from tertium.models.adapters import (
     read_head,
     write_adapter,
 )
-from tertium.models.arrays import Arrays, arrays_digest
 from tertium.models.base import Embedder, EncodeOptions, Member, cosine_rows, digest
+from tertium.models.checkpoints import Arrays
+from tertium.models.fingerprint import arrays_digest
 from tertium.models.light import load_encoder
 from tertium.models.text_encoder import TextEncoder
 from tertium.records.manifest import FILE_NAME, Manifest, read_manifest, write_manifest
@@ -71,10 +72,13 @@ class PairScorer(Embedder):
         array([ True])
     """
 
+    kind = Kind.PAIR
+    members: tuple[Member, ...] = ()
+
     def __init__(
         self, encoder: TextEncoder, head: PairHead | SavedHead, labels: OrderedLabels
     ) -> None:
-        self._members = (Member(encoder),)
+        self.members = (Member(encoder),)
         given = head if isinstance(head, SavedHead) else head.eval()
         self._head: HeadHolder[PairHead] = HeadHolder(given, self._built)
         self.labels = labels
@@ -127,16 +131,6 @@ class PairScorer(Embedder):
     def name(self) -> str:
         """What results call the model."""
         return str(self._reader.name)
-
-    @property
-    def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
-        return Kind.PAIR
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The encoder."""
-        return self._members
 
     @property
     def dimension(self) -> int:
@@ -225,8 +219,8 @@ class PairScorer(Embedder):
 
     @property
     def _reader(self) -> Any:
-        """What gives the vectors, whatever runs it."""
-        return self._members[0].model
+        """The encoder, whatever runs it."""
+        return self.members[0].model
 
 
 def _checked(manifest: Manifest | None, folder: Path) -> Manifest:

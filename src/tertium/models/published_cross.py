@@ -148,20 +148,13 @@ class TorchCrossEncoder(CrossModel):
         activation: what makes a score of the model's output, by its name.
     """
 
+    name: str = ""
+    scale = (0.0, 1.0)  # of a sigmoid
+
     def __init__(self, model: CrossEncoder, *, name: str, activation: str) -> None:
         self._model = model
-        self._name = name
+        self.name = name
         self.activation = activation
-
-    @property
-    def name(self) -> str:
-        """What results call the model."""
-        return self._name
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        """That of a sigmoid."""
-        return 0.0, 1.0
 
     @property
     def fingerprint(self) -> str:

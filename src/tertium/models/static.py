@@ -15,7 +15,7 @@ from tertium.errors import TertiumError
 from tertium.models.bags import BagEncoder, check_whole
 from tertium.models.checkpoints import quiet
 from tertium.models.encoder import Encoder
-from tertium.models.fingerprint import weights_digest
+from tertium.models.fingerprint import arrays_digest, numbers
 from tertium.models.names import is_static
 from tertium.models.tokenizer import tokenizer_content
 from tertium.records.manifest import Manifest, TrainingData, read_manifest
@@ -82,7 +82,7 @@ class StaticEncoder(BagEncoder, Encoder):
         """The hash of all that decides about its vectors: weights, tokenizer and prompt."""
         modules = [type(module).__name__ for module in self.model]
         about = [modules, tokenizer_content(self._backend), self.prompt, *self._cut_mark]
-        return weights_digest(self.model, about)
+        return arrays_digest(numbers(self.model), about)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
