@@ -89,7 +89,7 @@ def prepare(folders: dict[Form, Path]) -> None:
     """Write both forms of the same plan."""
     (graph,) = graphs_of(opened("default", by_torch=False))
     plain = ensure(graph, EngineName.ONNX).folder / GRAPH
-    plans = int8_plans(plain, graph.calibration(), keep_float=0, threads=1, even=True)
+    plans = int8_plans(plain, graph.calibration(), threads=1)
     for form, folder in folders.items():
         folder.mkdir(parents=True, exist_ok=True)
         write_int8(plain, folder / GRAPH, plans, form=form)

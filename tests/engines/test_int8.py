@@ -16,6 +16,7 @@ from tertium.engines.int8 import (
     int8_plans,
     plan_input,
     weight_levels,
+    without_sensitive,
     write_int8,
 )
 from tertium.engines.runtimes import GRAPH, session
@@ -90,7 +91,7 @@ def test_steps_cover_the_range_and_hold_zero() -> None:
 def test_products_are_those_of_the_integers(form: str, huge: int | None, tmp_path: Path) -> None:
     path = tmp_path / "toy.onnx"
     weights = toy(path, huge=huge)
-    plans = int8_plans(path, batches(), keep_float=0, threads=1)
+    plans = int8_plans(path, batches(), threads=1)
     (plan,) = plans.values()
     assert (plan.scales is None) == (huge is None)
     assert huge is None or plan.scales[huge] < 0.5 * np.median(plan.scales)
@@ -133,7 +134,7 @@ def test_scaled_channels_are_worth_it(tmp_path: Path) -> None:
     exact = session(path, threads=1).run(None, batch)[0]
     errors = []
     for plan in (good, coarse):
-        model = int8_model(path, {name: plan}, form="integer", levels=weight_levels())
+        model = int8_model(path, {name: plan}, form="integer")
         found = session(model.SerializeToString(), threads=1).run(None, batch)[0]
         errors.append(np.abs(found - exact).mean())
     assert 2 * errors[0] < errors[1]
@@ -163,9 +164,10 @@ def test_what_hurts_most_stays_in_float(tmp_path: Path) -> None:
     opset = [onnx.helper.make_opsetid("", 20)]
     path = tmp_path / "toy.onnx"
     onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10), str(path))
-    assert set(int8_plans(path, batches(), keep_float=0, threads=1)) == {"x", "y"}
-    assert set(int8_plans(path, batches(), keep_float=1, threads=1)) == {"y"}
-    assert set(int8_plans(path, batches(), keep_float=5, threads=1)) == set()
+    plans = int8_plans(path, batches(), threads=1)
+    assert set(plans) == {"x", "y"}
+    assert set(without_sensitive(path, batches(), plans, count=1, threads=1)) == {"y"}
+    assert set(without_sensitive(path, batches(), plans, count=5, threads=1)) == set()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic import Field
 from tertium.engines import ENGINES, check_export, engine_name
 from tertium.engines.check import check_engine, open_engine
 from tertium.engines.graphs import PartGraph, graphs_of
-from tertium.engines.int8 import Form, QuantPlan, int8_plans, weight_levels, write_int8
+from tertium.engines.int8 import Form, int8_plans, weight_levels, without_sensitive, write_int8
 from tertium.engines.parity import Parity, check_parity
 from tertium.engines.runtimes import GRAPH
 from tertium.errors import TertiumError, TertiumWarning, require
@@ -235,23 +235,8 @@ def _make(
     else:
         plain = ensure(graph, EngineName.ONNX, threads=threads, progress=progress).folder
         if engine in _INT8:
-            check_engine(graph, EngineName.ONNX, plain)  # used for calibration
-
-            def try_int8(plans: Mapping[str, QuantPlan]) -> None:
-                write_int8(plain / GRAPH, folder / GRAPH, plans, form="integer")
-                check_engine(graph, EngineName.ONNX_INT8, folder)
-
             settings = {"keep_float": keep_float, "weight_levels": weight_levels()}
-            plans = int8_plans(
-                plain / GRAPH,
-                graph.calibration(),
-                keep_float=keep_float,
-                threads=threads,
-                even=_INT8[engine] == "integer",  # OpenVINO is less accurate with scaled channels
-                progress=progress,
-                before_measuring=try_int8,
-            )
-            write_int8(plain / GRAPH, folder / GRAPH, plans, form=_INT8[engine])
+            _quantise(graph, engine, plain, folder, keep_float, threads=threads, progress=progress)
         else:
             _link_files(plain, folder)
     parity = _parity(graph, engine, folder, plain, threads=threads)
@@ -266,6 +251,30 @@ def _make(
         parity=parity,
         versions=versions,
     )
+
+
+def _quantise(
+    graph: PartGraph,
+    engine: EngineName,
+    plain: Path,
+    folder: Path,
+    keep_float: int,
+    *,
+    threads: int,
+    progress: bool | None,
+) -> None:
+    """Write the 8-bit form of the float graph in ``plain`` into ``folder``."""
+    check_engine(graph, EngineName.ONNX, plain)  # calibration runs it
+    source, target, batches = plain / GRAPH, folder / GRAPH, graph.calibration()
+    even = _INT8[engine] == "integer"  # OpenVINO is less accurate with scaled channels
+    plans = int8_plans(source, batches, threads=threads, even=even, progress=progress)
+    if keep_float > 0:
+        write_int8(source, target, plans, form="integer")
+        check_engine(graph, EngineName.ONNX_INT8, folder)  # measuring layers runs integers here
+        plans = without_sensitive(
+            source, batches, plans, count=keep_float, threads=threads, progress=progress
+        )
+    write_int8(source, target, plans, form=_INT8[engine])
 
 
 def _parity(

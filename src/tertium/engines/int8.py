@@ -7,8 +7,8 @@ the matrix up (after SmoothQuant, Xiao et al., 2023, here with the exponent that
 the smallest error for each input). The most sensitive products stay in float, if asked for.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,6 @@ from tertium.progress import track
 
 __all__ = [
     "Form",
-    "GraphWriter",
     "QuantPlan",
     "Seen",
     "calibrate",
@@ -29,6 +28,7 @@ __all__ = [
     "plan_input",
     "products",
     "weight_levels",
+    "without_sensitive",
     "write_int8",
 ]
 
@@ -192,35 +192,48 @@ def _squares(values: NDArray[np.float32]) -> float:
     return float((values.astype(np.float64) ** 2).sum())
 
 
-@dataclass
-class GraphWriter:
-    """Rewrites the nodes of a graph.
+class _Rewriter:
+    """Rewrites the products of a graph in integers.
 
-    Attributes:
-        model: the graph, which ``finish`` changes.
+    Args:
+        model: the graph, which is changed in place.
         form: how a product of integers is written.
-        levels: largest integer of a weight.
-        nodes: what is written so far.
-        taken: outputs of nodes that a product has taken in.
     """
 
-    model: Any
-    form: Form
-    levels: int
-    nodes: list[Any] = field(default_factory=list)
-    taken: set[str] = field(default_factory=set)
+    def __init__(self, model: Any, form: Form) -> None:
+        import onnx
 
-    def __post_init__(self) -> None:
-        graph = self.model.graph
-        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._onnx = onnx
+        self._model = model
+        self._form = form
+        self._levels = weight_levels()
+        self._nodes: list[Any] = []
+        self._absorbed: set[str] = set()  # outputs of nodes that became part of a product
+        self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self._added: dict[str, Any] = {}
         self._users: dict[str, list[Any]] = {}
-        for node in graph.node:
+        for node in model.graph.node:
             for name in node.input:
                 self._users.setdefault(name, []).append(node)
-        self._outputs = {output.name for output in graph.output}
+        self._outputs = {output.name for output in model.graph.output}
 
-    def product(self, node: Any, plan: QuantPlan) -> None:
+    def rewrite(self, plans: Mapping[str, QuantPlan]) -> None:
+        """Write the products of the planned inputs in integers, and all other nodes as they are."""
+        planned = {
+            node.output[0]: plans[name]
+            for name, nodes in products(self._model).items()
+            for node in nodes
+            if name in plans
+        }
+        for node in self._model.graph.node:
+            plan = planned.get(node.output[0])
+            if plan is not None:
+                self._product(node, plan)
+            elif node.output[0] not in self._absorbed:
+                self._nodes.append(node)
+        self._finish()
+
+    def _product(self, node: Any, plan: QuantPlan) -> None:
         """Write one product, with the bias that follows it."""
         x, target = node.input[0], node.output[0]
         weight = f"{x}/{node.input[1]}"  # the same matrix behind another input has other scales
@@ -228,24 +241,22 @@ class GraphWriter:
         bias = self._bias(target)
         if bias is not None:
             target = bias.output[0]
-            self.taken.add(target)
+            self._absorbed.add(target)
         self._weights(weight, scaled(self._array(node.input[1]), plan))
         self._multiply(x, weight, None if bias is None else self._constant_of(bias), target)
 
-    def finish(self) -> None:
-        """Put the written nodes and constants into the model."""
-        graph = self.model.graph
-        used = {name for node in self.nodes for name in node.input}
+    def _finish(self) -> None:
+        """Put the written nodes, and the constants that they use, into the model."""
+        graph = self._model.graph
+        used = {name for node in self._nodes for name in node.input}
         constants = [
             t for t in (*self._constants.values(), *self._added.values()) if t.name in used
         ]
         del graph.node[:], graph.initializer[:]
-        graph.node.extend(self.nodes)
+        graph.node.extend(self._nodes)
         graph.initializer.extend(constants)
-        if self.form == "integer":
-            import onnx
-
-            self.model.opset_import.append(onnx.helper.make_opsetid(_CONTRIB, 1))
+        if self._form == "integer":
+            self._model.opset_import.append(self._onnx.helper.make_opsetid(_CONTRIB, 1))
 
     def _quantise(self, x: str, plan: QuantPlan) -> None:
         """The input in integers, once for all products that share it."""
@@ -260,27 +271,27 @@ class GraphWriter:
             self._constant(f"{x}_scales", plan.scales)
             self._node("Mul", [x, f"{x}_scales"], even)
         self._node("QuantizeLinear", [even, *steps], f"{x}_int8")
-        if self.form == "pairs":
+        if self._form == "pairs":
             self._node("DequantizeLinear", [f"{x}_int8", *steps], f"{x}_stepped")
 
     def _weights(self, weight: str, matrix: NDArray[np.float32]) -> None:
-        """The matrix in integers with a step per column."""
+        """The matrix in integers with a step per column, once for all products that share it."""
         if f"{weight}_steps" in self._added:
             return
-        steps = _weight_steps(matrix, self.levels)
+        steps = _weight_steps(matrix, self._levels)
         self._constant(f"{weight}_steps", steps)
         self._constant(f"{weight}_int8", np.rint(matrix / steps).astype(np.int8))
+        if self._form == "pairs":
+            inputs = [f"{weight}_int8", f"{weight}_steps"]
+            self._node("DequantizeLinear", inputs, f"{weight}_stepped", axis=1)
 
     def _multiply(self, x: str, weight: str, bias: str | None, target: str) -> None:
         integers = [f"{x}_int8", f"{weight}_int8"]
-        if self.form == "integer":
+        if self._form == "integer":
             steps = [f"{x}_scale", f"{weight}_steps", f"{x}_zero"]
             ends = [] if bias is None else ["", bias]
             self._node("MatMulIntegerToFloat", [*integers, *steps, *ends], target, domain=_CONTRIB)
             return
-        if not any(f"{weight}_stepped" in node.output for node in self.nodes):
-            steps = [f"{weight}_int8", f"{weight}_steps"]
-            self._node("DequantizeLinear", steps, f"{weight}_stepped", axis=1)
         plain = target if bias is None else f"{target}_product"
         self._node("MatMul", [f"{x}_stepped", f"{weight}_stepped"], plain)
         if bias is not None:
@@ -298,20 +309,14 @@ class GraphWriter:
         return next((name for name in node.input if name in self._constants), None)
 
     def _array(self, name: str) -> NDArray[np.float32]:
-        import onnx
-
-        return np.asarray(onnx.numpy_helper.to_array(self._constants[name]))
+        return np.asarray(self._onnx.numpy_helper.to_array(self._constants[name]))
 
     def _constant(self, name: str, value: Any) -> None:
-        import onnx
-
-        self._added[name] = onnx.numpy_helper.from_array(np.asarray(value), name)
+        self._added[name] = self._onnx.numpy_helper.from_array(np.asarray(value), name)
 
     def _node(self, kind: str, inputs: list[str], output: str, **options: Any) -> None:
-        import onnx
-
-        node = onnx.helper.make_node(kind, inputs, [output], name=f"{output}_node", **options)
-        self.nodes.append(node)
+        node = self._onnx.helper.make_node(kind, inputs, [output], name=f"{output}_node", **options)
+        self._nodes.append(node)
 
 
 def weight_levels() -> int:
@@ -325,22 +330,18 @@ def int8_plans(
     path: Path,
     batches: Sequence[Batch],
     *,
-    keep_float: int,
     threads: int,
     even: bool = True,
     progress: bool | None = None,
-    before_measuring: Callable[[Mapping[str, QuantPlan]], object] = lambda plans: None,
 ) -> dict[str, QuantPlan]:
-    """Plans for the inputs of all products of a float graph but those that stay in float.
+    """Plans for the inputs of all products of a float graph.
 
     Args:
         path: the float graph.
         batches: what it is calibrated on.
-        keep_float: this many inputs, those with the most sensitive products, have no plan.
         threads: of the runtime.
         even: scale channels of very different size.
         progress: False for no progress on standard error.
-        before_measuring: is given all plans before products run in integers here.
     """
     import onnx
 
@@ -352,16 +353,29 @@ def int8_plans(
     for name, nodes in track(products(model).items(), label="scaling", unit="layer", show=progress):
         matrices = [onnx.numpy_helper.to_array(constants[node.input[1]]) for node in nodes]
         plans[name] = plan_input(seen[name], matrices, levels=levels) if even else _plan(seen[name])
-    if keep_float < 1:
-        return plans
-    before_measuring(plans)
+    return plans
+
+
+def without_sensitive(
+    path: Path,
+    batches: Sequence[Batch],
+    plans: Mapping[str, QuantPlan],
+    *,
+    count: int,
+    threads: int,
+    progress: bool | None = None,
+) -> dict[str, QuantPlan]:
+    """The plans without the ``count`` inputs whose products change the results most.
+
+    Products run in integers here, in this process: check first that the processor can do it.
+    """
     expected = _outputs(session(path, threads=threads), batches)
     harm = {}
     for name in track(plans, label="measuring layers", unit="layer", show=progress):
-        alone = int8_model(path, {name: plans[name]}, form="integer", levels=levels)
+        alone = int8_model(path, {name: plans[name]}, form="integer")
         found = _outputs(session(alone.SerializeToString(), threads=threads), batches)
         harm[name] = float(((found - expected) ** 2).sum())
-    worst = sorted(harm, key=lambda name: -harm[name])[:keep_float]
+    worst = sorted(harm, key=lambda name: -harm[name])[:count]
     return {name: plan for name, plan in plans.items() if name not in worst}
 
 
@@ -369,29 +383,16 @@ def write_int8(source: Path, target: Path, plans: Mapping[str, QuantPlan], *, fo
     """Write the graph in ``source`` with the products of the planned inputs in integers."""
     import onnx
 
-    model = int8_model(source, plans, form=form, levels=weight_levels())
+    model = int8_model(source, plans, form=form)
     onnx.save(model, str(target), save_as_external_data=model.ByteSize() > SINGLE_FILE)
 
 
-def int8_model(source: Path, plans: Mapping[str, QuantPlan], *, form: Form, levels: int) -> Any:
+def int8_model(source: Path, plans: Mapping[str, QuantPlan], *, form: Form) -> Any:
     """The graph in ``source`` with the products of the planned inputs in integers."""
     import onnx
 
     model = onnx.load(str(source))
-    writer = GraphWriter(model, form=form, levels=levels)
-    planned = {
-        node.output[0]: plans[name]
-        for name, nodes in products(model).items()
-        for node in nodes
-        if name in plans
-    }
-    for node in model.graph.node:
-        plan = planned.get(node.output[0])
-        if plan is not None:
-            writer.product(node, plan)
-        elif node.output[0] not in writer.taken:
-            writer.nodes.append(node)
-    writer.finish()
+    _Rewriter(model, form).rewrite(plans)
     return model
 
 
