@@ -58,7 +58,7 @@ def test_other_widths_are_noted(run: Run, tiny_bert: Path, texts: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["BERT", "--texts", "TEXTS", "--weight", "0.7"], "needs another model before it"),
+        (["BERT", "--texts", "TEXTS", "--weight", "0.7"], "needs at least two models"),
         (["BERT", "BERT", "--texts", "TEXTS", "--weight", "2"], "weight"),
         (["./nothing", "--texts", "TEXTS"], "no folder"),
         (["BERT", "--texts", "nothing.txt"], "nothing.txt"),

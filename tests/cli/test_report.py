@@ -41,7 +41,7 @@ def test_the_exit_code_tells_of_a_broken_model(
         *("--bootstrap", 20),
     )
     assert ran.code == 2
-    assert "error: empty, while loading:" in ran.err and "holds no model" in ran.err
+    assert "error: empty, while loading:" in ran.err and "does not contain a model" in ran.err
     assert (tmp_path / "report" / "index.html").is_file()
 
 

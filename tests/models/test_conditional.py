@@ -175,7 +175,7 @@ def test_a_joint_model_is_a_cross_encoder(kind: str, tiny_bert: Path, tmp_path: 
 
 
 def test_folders_that_hold_no_scorer(tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(TertiumError, match="holds no conditional scorer"):
+    with pytest.raises(TertiumError, match="does not contain a conditional scorer"):
         ConditionalScorer.load(tiny_bert)
     scorer_of(tiny_bert, {"kind": "cross"}).save(tmp_path / "model")
     with pytest.raises(TertiumError, match="keeps the pooling"):

@@ -161,7 +161,7 @@ def test_a_config_that_is_none(tiny_bert: Path, tmp_path: Path, content: str) ->
     ("change", "message"),
     [
         ({"*": None, "module.x": torch.ones(2)}, "fits no known layout: it holds module.x"),
-        ({"*": None}, "fits no known layout: it holds nothing"),
+        ({"*": None}, "fits no known layout: it contains nothing"),
         ({"bert.encoder.layer.2.output.dense.weight": None}, "lacks 1 of the weights"),
         (
             {"bert.encoder.layer.0.output.dense.weight": torch.ones(3, 3)},

@@ -93,7 +93,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFoundError, match=f"holds no model.*{FILE_NAME}"):
+    with pytest.raises(ModelNotFoundError, match=f"does not contain a model.*{FILE_NAME}"):
         tertium.load(tmp_path)
 
 
@@ -127,7 +127,7 @@ def test_other_models_of_sentence_transformers_are_named(saved: Path, tmp_path: 
     folder = shutil.copytree(saved, tmp_path / "sparse")
     file = folder / "config_sentence_transformers.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "model_type": "SparseEncoder"}))
-    with pytest.raises(TertiumError, match="holds a SparseEncoder of sentence-transformers"):
+    with pytest.raises(TertiumError, match="contains a SparseEncoder of sentence-transformers"):
         tertium.load(folder)
 
 

@@ -161,9 +161,9 @@ def test_an_adapter_gives_the_scores_of_the_merged_model(
 
 
 def test_folders_that_hold_no_scorer(scorer: PairScorer, tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(TertiumError, match="holds no pair scorer"):
+    with pytest.raises(TertiumError, match="does not contain a pair scorer"):
         PairScorer.load(tiny_bert)
-    with pytest.raises(TertiumError, match="holds no pair scorer"):
+    with pytest.raises(TertiumError, match="does not contain a pair scorer"):
         PairScorer.load_adapter(tiny_bert, Encoder.load(tiny_bert))
     scorer.save(tmp_path / "model")
     (tmp_path / "model" / "head.safetensors").unlink()

@@ -67,7 +67,7 @@ def test_long_texts_are_counted(marian: Translator) -> None:
 
 
 def test_other_models_are_refused(tiny_bert: Path) -> None:
-    with pytest.raises(TertiumError, match="holds no translation model"):
+    with pytest.raises(TertiumError, match="is not a translation model"):
         Translator.load(tiny_bert)
 
 

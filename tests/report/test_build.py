@@ -113,7 +113,7 @@ def test_a_broken_model_does_not_spoil_the_others(
     assert (failure.model, failure.while_doing) == ("damaged", "loading")
     page = found.page.read_text(encoding="utf-8")
     assert '<section id="broken"' in page and "see “What failed” for damaged" in page
-    assert "holds no model that can be loaded" in page or "damaged" in failure.error
+    assert "does not contain a model that can be loaded" in page or "damaged" in failure.error
     figures = found.numbers["sections"]["results"]["figures"][pairs.name]
     assert list(figures) == ["tiny-bert", "tiny-roberta"]
     assert [entry["model"] for entry in found.numbers["broken"]] == ["damaged"]

@@ -1,4 +1,4 @@
-"""Models: what scores pairs or triples of texts, and the one place where backbones are loaded."""
+"""Models that score pairs or triples of texts; the only package that loads backbones."""
 
 from typing import TYPE_CHECKING
 

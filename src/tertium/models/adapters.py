@@ -1,4 +1,4 @@
-"""Small differences from a known model: how a trained model ships in a few megabytes."""
+"""Adapters: small differences from a known model, so that a trained model takes a few megabytes."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ _DOWN, _UP, _DELTA = ".down", ".up", ".delta"
 def extract_adapter(
     base: nn.Module, tuned: Mapping[str, Tensor], *, rank: int, factor: float = 1.0
 ) -> dict[str, Tensor]:
-    """What training changed, in half precision: matrices by their best rank-``rank`` part.
+    """The changes made by training, in half precision, with matrices approximated at rank ``rank``.
 
     The truncated singular value decomposition is the closest matrix of that rank (Eckart & Young,
     1936); vectors (biases, LayerNorm) are kept whole, and so are matrices whose two factors would
     be no smaller. Embedding tables must not have been trained.
 
     Args:
-        base: the model that training began with.
-        tuned: the weights that it ended with.
-        rank: of the matrices' changes.
-        factor: how much of all changes to keep; between 0 and 1 the result lies between both.
+        base: the model before training.
+        tuned: the weights after training.
+        rank: rank of the matrices' changes.
+        factor: scales all changes; between 0 and 1 the result lies between both models.
     """
     import torch
 
@@ -71,8 +71,8 @@ def extract_adapter(
             continue
         if "embeddings" in name and delta.ndim > 1:
             raise TertiumError(
-                f"{name} was trained; an adapter leaves embeddings alone. Set encoder.freeze to "
-                "embeddings in the recipe."
+                f"{name} was trained, but an adapter cannot change embeddings. Set encoder.freeze "
+                "to embeddings in the recipe."
             )
         if delta.ndim == 1 or rank * sum(delta.shape) >= delta.numel():
             adapter[name + _DELTA] = delta.half()
@@ -85,7 +85,7 @@ def extract_adapter(
 
 
 def change_weights(weights: Arrays, file: Path) -> Arrays:
-    """``weights`` with what the adapter in ``file`` changes; the given ones stay as they are."""
+    """A copy of ``weights`` with the adapter in ``file`` applied."""
     with _named(file):
         shapes = {name: value.shape for name, value in weights.items()}
         found = _changes(read_arrays(file), shapes)
@@ -94,7 +94,7 @@ def change_weights(weights: Arrays, file: Path) -> Arrays:
 
 
 def apply_adapter(model: nn.Module, adapter: Mapping[str, Any]) -> None:
-    """Add an adapter's differences, tensors or arrays, to the weights of ``model``, in place."""
+    """Apply an adapter of tensors or arrays to ``model``, in place."""
     import torch
 
     weights = dict(model.named_parameters())
@@ -112,7 +112,7 @@ def write_adapter(adapter: Mapping[str, ArrayLike], folder: Path) -> None:
 
 
 def load_adapter(model: nn.Module, file: Path) -> Arrays:
-    """Apply the adapter in ``file`` to ``model``, in place; gives its arrays."""
+    """Apply the adapter in ``file`` to ``model``, in place, and return its arrays."""
     adapter = read_arrays(file)
     with _named(file):
         apply_adapter(model, adapter)
@@ -122,9 +122,9 @@ def load_adapter(model: nn.Module, file: Path) -> Arrays:
 def adapted_encoder(
     encoder: Any, folder: Path, manifest: Manifest, *, pooling: Pooling | None = None
 ) -> tuple[Any, Arrays]:
-    """The encoder that the adapter in ``folder`` makes of its base; and its arrays.
+    """A base with the adapter in ``folder`` applied, and the adapter's arrays.
 
-    One of torch is changed in place; it has those layers that the adapter keeps.
+    An encoder of torch is changed in place, and must have only the layers that the adapter keeps.
     """
     if encoder.needs_engine:
         adapted = encoder.adapted(folder / ADAPTER, manifest, pooling=pooling)
@@ -138,7 +138,7 @@ def adapted_encoder(
 
 
 def kept_layers(folder: Path, manifest: Manifest) -> tuple[int, ...] | None:
-    """Which layers of its base the adapter in ``folder`` keeps, from 1; None for all of them."""
+    """The layers of its base that the adapter in ``folder`` keeps, counted from 1; None for all."""
     layers = manifest.details.get("layers")
     if layers is None:
         return None
@@ -151,11 +151,11 @@ def kept_layers(folder: Path, manifest: Manifest) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True)
 class SavedHead:
-    """A head as its folder holds it, without torch.
+    """A head as saved in a folder, without torch.
 
     Attributes:
         config: ``kind`` and settings.
-        weights: in single precision.
+        weights: weights in single precision.
     """
 
     config: dict[str, Any]
@@ -163,10 +163,10 @@ class SavedHead:
 
 
 def read_head(folder: Path, config: Mapping[str, Any], shape: ModelShape) -> SavedHead:
-    """The head of this configuration whose weights ``folder`` holds, in any precision."""
+    """The head with this configuration and the weights in ``folder``, of any precision."""
     file, known = folder / HEAD, config["kind"] in DEFAULTS
     weights = {name: value.astype(np.float32) for name, value in read_arrays(file).items()}
-    if not known:  # a head of somebody else, which torch checks
+    if not known:  # a user's own head, which torch checks
         return SavedHead(dict(config), weights)
     with _named(folder / FILE_NAME):
         settings = complete(config)
@@ -176,11 +176,11 @@ def read_head(folder: Path, config: Mapping[str, Any], shape: ModelShape) -> Sav
 
 
 class HeadHolder(Generic[H]):
-    """A model's head: a torch module, or what a folder holds of one until torch is needed.
+    """A model's head: a torch module, or a saved head until torch is needed.
 
     Args:
         head: either.
-        build: makes a fresh module of a saved head's settings.
+        build: creates a new module from a saved head's settings.
     """
 
     def __init__(self, head: H | SavedHead, build: Callable[[dict[str, Any]], H]) -> None:
@@ -211,7 +211,7 @@ class HeadHolder(Generic[H]):
 
     @property
     def weights(self) -> Arrays:
-        """As they are now, in single precision."""
+        """The current weights, in single precision."""
         if isinstance(self._given, SavedHead):
             return self._given.weights
         tensors = self._given.state_dict().items()
@@ -221,17 +221,17 @@ class HeadHolder(Generic[H]):
 def _changes(
     adapter: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """What an adapter adds to each weight that it changes.
+    """The change of each weight that an adapter affects.
 
-    In double precision: the products of half-precision factors are exact there, so that the weights
-    are the same on every machine, whatever the order of a sum.
+    In double precision the products of half-precision factors are exact, so the weights are the
+    same on every machine, whatever the order of summation.
     """
     for key, value in adapter.items():
         name, _, part = key.rpartition(".")
         if name not in shapes:
             raise TertiumError(f"The adapter changes {name}, which this model does not have.")
         if f".{part}" == _DOWN and name + _UP in adapter:
-            continue  # a factor of that one
+            continue  # the other factor, used with ``up``
         change = value.astype(np.float64) if f".{part}" == _DELTA else None
         if f".{part}" == _UP:
             change = _product(value, adapter.get(name + _DOWN))
@@ -250,7 +250,7 @@ def _product(up: NDArray[Any], down: NDArray[Any] | None) -> NDArray[np.float64]
 
 @contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Errors inside the block begin with the file that they are about."""
+    """Prefix errors inside the block with the file."""
     try:
         yield
     except TertiumError as error:

@@ -25,7 +25,7 @@ _maps_alone: ContextVar[bool] = ContextVar("maps_alone", default=False)
 
 
 class _Enough(Exception):
-    """All wanted maps are there; what the pass would compute beyond them is not needed."""
+    """All wanted maps are captured, so the rest of the pass is not needed."""
 
 
 @contextlib.contextmanager
@@ -34,8 +34,8 @@ def capture_attention(
 ) -> Iterator[dict[int, Tensor]]:
     """Record the attention weights ``[n, h, t, t]`` of ``layers`` (from 0) in forward passes.
 
-    The weights are those before dropout; rows of real tokens sum to 1 and padded keys get
-    exactly 0. The dictionary is filled by each forward pass inside the block.
+    The weights are those before dropout; rows of real tokens sum to 1, and padding gets exactly 0.
+    Each forward pass inside the block fills the dictionary.
     """
     if isinstance(backbone, TwinModel):
         raise TertiumError("A twin has the attention of two towers: ask one of them.")
@@ -65,7 +65,7 @@ def capture_attention(
 def _mpnet_hooks(
     backbone: PreTrainedModel, wanted: frozenset[int], captured: dict[int, Tensor]
 ) -> list[RemovableHandle]:
-    """MPNet computes its attention itself: its weights are what its dropout is given."""
+    """MPNet computes attention itself, so its weights are taken from the input of its dropout."""
 
     def keep(layer: int) -> Callable[[nn.Module, tuple[Any, ...]], None]:
         return lambda module, given: captured.__setitem__(layer, given[0])
@@ -79,9 +79,9 @@ def _mpnet_hooks(
 
 
 def attention_maps(backbone: PreTrainedModel, features: Mapping[str, Tensor]) -> Tensor:
-    """Attention weights ``[l, n, h, t, t]`` of all layers, and nothing else.
+    """Attention weights ``[l, n, h, t, t]`` of all layers.
 
-    The pass ends with the last layer's weights, before its values and feed-forward part.
+    The pass stops at the last layer's weights, before its values and feed-forward part.
     """
     layers = range(int(backbone.config.num_hidden_layers))
     alone = _maps_alone.set(True)
@@ -105,7 +105,7 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The fused kernel, or for a wanted layer the same in plain steps with its weights kept."""
+    """The fused kernel or, for a wanted layer, the same in plain steps to record its weights."""
     captured = _captured.get()
     layer = getattr(module, "layer_idx", None)
     if captured is None or layer not in _wanted.get():

@@ -1,4 +1,4 @@
-"""Texts as bags of tokens, which is all that a static model reads, whatever averages them."""
+"""Texts as bags of tokens, which is all that a static model reads."""
 
 import sys
 from abc import abstractmethod
@@ -21,15 +21,15 @@ __all__ = ["BagEncoder", "check_whole"]
 
 Matrix = NDArray[np.float32]
 
-_TEXTS = 512  # a batch: its rows stay in a processor's caches
+_TEXTS = 512  # per batch: its rows stay in the CPU's caches
 
 
 class BagEncoder(TextEncoder):
-    """Texts to the mean of their tokens' vectors. What averages them gives :meth:`_means`.
+    """From a text to the mean of its tokens' vectors; a subclass provides :meth:`_means`.
 
     The order of words makes no difference, texts of any length are read whole, and an empty text
-    is a vector of zeros, whose cosine with anything is 0. There is no backbone to train or look
-    into.
+    is a vector of zeros, whose cosine with anything is 0. There is no backbone to train or
+    inspect.
     """
 
     kind = Kind.STATIC
@@ -43,29 +43,29 @@ class BagEncoder(TextEncoder):
 
     @abstractmethod
     def _means(self, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> Matrix:
-        """A vector for each text, from all their tokens and how many each text has."""
+        """A vector for each text, from the tokens of all texts and the number in each."""
 
     @property
     def text_tokenizer(self) -> Tokenizer:
-        """There is none that gives batches for a transformer."""
+        """Raises: there is none for a transformer."""
         raise self._refusal()
 
     @property
     def backbone_config(self) -> dict[str, Any]:
-        """There is no backbone."""
+        """Raises: there is no backbone."""
         raise self._refusal()
 
     def graph_source(self) -> GraphSource:
-        """There is no graph."""
+        """Raises: there is no graph."""
         raise self._refusal()
 
     @property
     def graph_fingerprint(self) -> str:
-        """There is no graph: the hash of the model."""
+        """The hash of the model, since there is no graph."""
         return self.fingerprint
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has, at least 1."""
+        """Number of tokens of each text, at least 1."""
         found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [max(len(each.ids), 1) for each in found]
 
@@ -103,7 +103,7 @@ class BagEncoder(TextEncoder):
 
 
 def check_whole(name: str, pooling: Pooling | None, max_length: int | None) -> None:
-    """Refuse what would change how a static model reads a text."""
+    """Raise if an option would change how a static model reads texts."""
     if pooling is not None or max_length is not None:
         raise TertiumError(
             f"{name} is static: it always takes the mean of a whole text. Leave pooling and "
@@ -112,7 +112,7 @@ def check_whole(name: str, pooling: Pooling | None, max_length: int | None) -> N
 
 
 def _bags(tokenizer: Any, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """All tokens of some texts, how many each has, and how many texts hold none that is known."""
+    """Tokens of all texts, the number in each, and how many texts contain only unknown ones."""
     found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     rows = [encoding.ids for encoding in found]
     ids = np.fromiter((token for row in rows for token in row), np.int64)

@@ -1,4 +1,4 @@
-"""The contract: what every model can be asked, whatever computes its answers."""
+"""The contract: what every model can do, whatever runs it."""
 
 from __future__ import annotations
 
@@ -55,23 +55,23 @@ __all__ = [
 Matrix = NDArray[np.float32]
 Grade = Callable[[list[TextPair], Matrix, Matrix], Matrix]
 Order = Literal["given", "both"]
-_MOST_PASSAGES = 64  # of a text: all pairs of passages are read together
+_MOST_PASSAGES = 64  # per text where every pair of passages is read together
 
-# Tokens per batch, padding included. On a processor small batches stay in its caches
-# (benchmarks/encode.py); an accelerator wants to be filled.
+# Tokens per batch, padding included. On a CPU small batches stay in its caches
+# (benchmarks/encode.py); an accelerator needs large ones.
 _PROCESSOR_BUDGET = 1024
 _ACCELERATOR_BUDGET = 32_768
 
 
 class EncodeOptions(TypedDict, total=False):
-    """What :meth:`Encoder.encode` can be told; see there."""
+    """The options of :meth:`Encoder.encode`."""
 
     normalize: bool
     prompt: str | None
     token_budget: int | None
     progress: bool | None
     truncation: TokenizationStats | None
-    # As sentence-transformers spells them.
+    # The same in the spelling of sentence-transformers.
     batch_size: int | None
     normalize_embeddings: bool
     show_progress_bar: bool | None
@@ -79,13 +79,13 @@ class EncodeOptions(TypedDict, total=False):
 
 
 class Model(ABC):
-    """What :func:`tertium.load` gives: scores of pairs or triples of texts, on a scale of its own.
+    """What :func:`tertium.load` returns: it scores pairs or triples of texts on its own scale.
 
     Attributes:
         takes_conditions: whether it compares triples (two texts and a condition), not pairs.
-        reads_together: whether it scores pairs by reading both texts, so that vectors do not do.
-        decision: what ``tertium fit`` found for it: thresholds and calibrations; else None.
-        decision_around: the decision of the model that this one gives the vectors of, if any.
+        reads_together: whether it scores a pair by reading both texts, so vectors are not enough.
+        decision: thresholds and calibrations that ``tertium fit`` found for it; else None.
+        decision_around: the decision of the model whose vectors this one computes, if any.
         name_around: the name of that model.
     """
 
@@ -97,18 +97,18 @@ class Model(ABC):
 
     @property
     def cosine_decision(self) -> Decision | None:
-        """What its cosines are judged by: its own decision, or that of the model around it."""
+        """The decision for its cosines: its own, or that of the model around it."""
         return self.decision or self.decision_around
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What results call the model."""
+        """The model's name in results."""
 
     @property
     @abstractmethod
     def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
+        """The kind of model, as in ``tertium.json``."""
 
     @property
     @abstractmethod
@@ -117,42 +117,42 @@ class Model(ABC):
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Encoders or conditional scorers inside, and how much each contributes.
+        """Encoders or conditional scorers inside, each with its weight.
 
-        A model that is one of these is its own only member; a mixture has several; a model that
-        is not made of any has none.
+        An encoder or conditional scorer is its own only member, a mixture has several, and a
+        model made of neither has none.
         """
         return ()
 
     @property
     def pooling(self) -> Pooling | None:
-        """How token vectors become sentence vectors, where all members do it alike."""
+        """How token vectors become sentence vectors, if all members do it the same way."""
         poolings = {member.model.pooling for member in self.members}
         return poolings.pop() if len(poolings) == 1 else None
 
     @property
     def training_data(self) -> tuple[TrainingData, ...]:
-        """What any of the members has seen."""
+        """The data that any of the members was trained on."""
         return tuple(dict.fromkeys(d for each in self.members for d in each.model.training_data))
 
     @property
     def readers(self) -> tuple[TextEncoder, ...]:
-        """All encoders inside, whatever runs them: they know how texts are read."""
+        """All encoders inside, whatever runs them."""
         return tuple(reader for member in self.members for reader in member.model.readers)
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:
-        """All encoders inside as torch runs them, loaded now where something else did so far."""
+        """All encoders inside, as torch runs them; loaded now if an engine ran them so far."""
         return tuple(member.encoder for member in self.members)
 
     @property
     def encoder(self) -> Encoder:
-        """The only encoder inside, as torch runs it: for what trains a model or looks into it."""
+        """The only encoder inside, as torch runs it, for training and inspection."""
         encoders = self.readers
         if len(encoders) == 1:
             return encoders[0].encoder
         if not encoders:
-            raise TertiumError(f"{self.name} is not made of encoders: there is none to look into.")
+            raise TertiumError(f"{self.name} is not made of encoders, so there is none to inspect.")
         what, remedy = "ensemble", f", or make one of them: tertium distil {self.name} "
         remedy += "--student MODEL --texts FILE -o DIR"
         if self.takes_conditions:
@@ -164,19 +164,19 @@ class Model(ABC):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What an engine can run instead of torch, each as one graph."""
+        """The parts that an engine can run instead of torch, each as one graph."""
         return tuple(part for member in self.members for part in member.model.parts)
 
     @property
     def vector_model(self) -> Model:
-        """What gives the vectors: the model itself, or the one inside that does."""
+        """The model that computes the vectors: this one, or one inside it."""
         return self
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its scores; its name does not. Weights are read.
+        """The hash of everything that its scores depend on, weights included, but not its name.
 
-        A model that is not made of encoders is told by its name, unless it says more itself.
+        A model that is not made of encoders is identified by its name unless it overrides this.
         """
         if not self.members:
             width = getattr(self, "dimension", None)
@@ -189,13 +189,13 @@ class Model(ABC):
         """Scores of pairs, or of triples for a model that takes conditions, within the scale.
 
         Args:
-            items: in any number; scores are in their order.
+            items: any number of them.
             options: ``progress`` (False for no progress on standard error), ``truncation`` (counts
-                cut texts instead of warning), and more by the kind of model.
+                cut texts instead of warning), and others that depend on the kind of model.
         """
 
     def decide(self, items: Iterable[Any], **options: Any) -> list[Verdict]:
-        """Yes or no, probability and grade of pairs or triples, by what was fitted.
+        """Yes or no, probability and grade of pairs or triples, by the fitted decision.
 
         Args:
             items: as :meth:`score` takes them.
@@ -212,7 +212,7 @@ class Model(ABC):
     def score_items(
         self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
     ) -> Matrix:
-        """Scores of pairs or triples, also beyond the scale if the model goes there.
+        """Scores of pairs or triples, not clipped to the scale.
 
         Args:
             items: pairs, or triples for a model that takes conditions.
@@ -222,11 +222,11 @@ class Model(ABC):
     def align(
         self, items: Sequence[tuple[str, ...]], *, prompt: str | None = None
     ) -> Alignment | None:
-        """Pairs or triples in passages, if texts are longer than the model reads; else None.
+        """Pairs or triples split into passages if texts are longer than the model reads; else None.
 
-        Their score is then the mean over the passages of both texts, each text half of it, where a
-        passage counts as much as it scores with the best passage of the other text. A model that
-        reads both texts together reads at most 64 passages of each.
+        Each passage then scores what it scores with the best passage of the other text, and the
+        score is the mean over the passages of both texts, with equal weight for each text. A model
+        that reads both texts together reads at most 64 passages of each.
 
         Args:
             items: pairs, or triples for a model that takes conditions.
@@ -239,12 +239,12 @@ class Model(ABC):
     def _passages(
         self, items: Sequence[tuple[str, ...]], prompt: str | None = None
     ) -> list[list[Span]]:
-        """The passages of first and second texts in turn; none for what is read whole."""
+        """The passages of first and second texts in turn; none for texts that are read whole."""
         return cut_long(self, [text for item in items for text in item[:2]], prompt=prompt)
 
     @abstractmethod
     def save(self, folder: Path | str) -> None:
-        """Save whole, so that :func:`tertium.load` restores it."""
+        """Save the whole model to a folder that :func:`tertium.load` reads."""
 
     def explain(
         self,
@@ -257,23 +257,23 @@ class Model(ABC):
         by: float | None = None,
         most: int = 6,
     ) -> Explanation:
-        """Say which words made the score of two texts.
+        """Say which words led to the score of two texts.
 
-        Every word is left out in turn, and the rest is scored again: this is exact, and any model
-        can be asked so. What torch runs also shows which words of both texts belong together and,
-        under a condition, where attention goes. Integrated gradients change what the model's word
-        table gives while they are computed: no other thread may use the model then.
+        Every word is left out in turn and the rest is scored again; this is exact and works with
+        any model. If torch runs the model, the explanation also shows which words of both texts
+        belong together and, under a condition, where attention goes. While integrated gradients
+        are computed, the model's embedding table is hooked: no other thread may use the model.
 
         Args:
             a: the first text.
             b: the second text.
-            condition: the respect in which they are compared, for a model that takes conditions.
-            method: ``occlusion``, or ``gradients`` for integrated gradients beside it, which need
+            condition: the condition to compare them under, for a model that takes conditions.
+            method: ``occlusion``, or ``gradients`` for integrated gradients as well, which need
                 captum and a model run by torch.
-            steps: points of that integral (default: as many as it takes for an error below 1 %).
-            by: how far the smallest change shall move the score (default: one point; where a score
-                is a cosine, 0.2).
-            most: words that the smallest change may take; 0 leaves the search out.
+            steps: points of that integral (default: as many as needed for an error below 1 %).
+            by: how far the smallest change must move the score (default: one point, or 0.2 if the
+                score is a cosine).
+            most: maximum number of words in the smallest change; 0 skips the search.
 
         Example:
             >>> import tertium
@@ -296,13 +296,13 @@ class Model(ABC):
         condition: str | None = None,
         top_k: int | None = None,
     ) -> list[Hit]:
-        """The texts by their score with ``query``, best first.
+        """The texts sorted by their score with ``query``, best first.
 
         Args:
             query: compared with each text.
-            texts: to be ranked; a hit's ``id`` is the place of its text in them.
-            condition: the respect in which they are compared, for a model that takes conditions.
-            top_k: how many (default: all).
+            texts: the texts to rank; a hit's ``id`` is the position of its text among them.
+            condition: the condition to compare them under, for a model that takes conditions.
+            top_k: how many to return (default: all).
         """
         texts = list(texts)
         if not texts:
@@ -320,14 +320,14 @@ class Model(ABC):
         commit_message: str = "Add a model of tertium",
         token: str | None = None,
     ) -> str:
-        """Save the model in a repository of the Hugging Face hub; gives the commit's address.
+        """Save the model in a repository of the Hugging Face hub and return the commit's URL.
 
         Args:
-            repo_id: ``organisation/name``; made if there is none.
-            private: whether a new repository is (default: as the organisation has it).
+            repo_id: ``organisation/name``; created if it does not exist.
+            private: whether a new repository is private (default: the organisation's setting).
             revision: branch to commit to (default: the main one).
-            commit_message: of the commit.
-            token: of the hub (default: that of ``hf auth login``).
+            commit_message: message of the commit.
+            token: access token of the hub (default: that of ``hf auth login``).
         """
         from huggingface_hub import HfApi
 
@@ -360,7 +360,7 @@ class Model(ABC):
         return f"{type(self).__name__}({self.name!r}{pooling}, scale=({low:g}, {high:g}){inside})"
 
     def _manifest(self, **details: Any) -> Manifest:
-        """What a saved folder says about the model."""
+        """The manifest of a saved folder."""
         return Manifest(
             kind=self.kind,
             pooling=self.pooling,
@@ -370,7 +370,7 @@ class Model(ABC):
         )
 
     def _decided(self) -> dict[str, Any]:
-        """What a manifest's details say of the decision."""
+        """The decision as an entry of a manifest's details."""
         return {} if self.decision is None else {DECISION: self.decision.model_dump(mode="json")}
 
     @abstractmethod
@@ -393,7 +393,7 @@ class Part(Model):
 
     @property
     def workers(self) -> int:
-        """Batches that are run at once: as many as the engine says, else 1."""
+        """Batches to run at once: as many as the engine allows, else 1."""
         return int(getattr(self.engine, "workers", 1))
 
     @property
@@ -414,13 +414,13 @@ class Part(Model):
     @property
     @abstractmethod
     def graph_fingerprint(self) -> str:
-        """The hash of all that its graph depends on: weights, configuration and pooling."""
+        """The hash of everything that its graph depends on: weights, configuration and pooling."""
 
     def _look(self, inputs: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray[Any]]:
-        """Outputs of the engine's graph beside its results.
+        """Other outputs of the engine's graph than its result.
 
         Raises:
-            TertiumError: the engine does not show them.
+            TertiumError: the engine does not provide them.
         """
         if self.engine is None or not set(names) <= set(getattr(self.engine, "shows", ())):
             engine = "no engine" if self.engine is None else self.engine.name
@@ -437,13 +437,13 @@ class Part(Model):
         return _PROCESSOR_BUDGET if self.device_kind == "cpu" else _ACCELERATOR_BUDGET
 
     def save_member(self, folder: Path) -> None:
-        """Save as a member of a mixture: as small as it was loaded."""
+        """Save as a member of a mixture; an adapter stays an adapter."""
         self.save(folder)
 
 
 @dataclass(frozen=True)
 class Member:
-    """A model of a mixture and the factor of what it gives."""
+    """A model of a mixture and its weight."""
 
     model: Any  # an encoder, or a conditional scorer
     weight: float = 1.0
@@ -458,17 +458,17 @@ class Member:
 class Embedder(Model):
     """A model that turns each text into a vector and compares vectors.
 
-    A class of your own needs ``name``, ``dimension`` and ``encode``: all else follows from them.
+    A class of your own needs only ``name``, ``dimension`` and ``encode``.
     """
 
     @property
     def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
+        """The kind of model, as in ``tertium.json``."""
         return Kind.ENCODER
 
     @property
     def scale(self) -> tuple[float, float]:
-        """That of the cosine."""
+        """Lowest and highest score, by default those of the cosine."""
         return -1.0, 1.0
 
     @property
@@ -478,7 +478,7 @@ class Embedder(Model):
 
     @property
     def prompts(self) -> dict[str, str]:
-        """What the model was trained to have before texts, by the use that is made of them."""
+        """Prompts that the model was trained with, by the use of a text (``query`` and so on)."""
         readers = self.readers
         return readers[0].prompts if len(readers) == 1 and readers[0] is not self else {}
 
@@ -487,13 +487,13 @@ class Embedder(Model):
         """One row per text, in input order; a single string gives a single vector."""
 
     def save(self, folder: Path | str) -> None:
-        """Not every embedder can be saved."""
+        """Raises: not every embedder can be saved."""
         raise TertiumError(f"{self.name} cannot be saved: it is not a model of tertium.")
 
     def score(self, items: Iterable[TextPair], **options: Any) -> Matrix:
         """Score of each pair, within the scale, in input order; options of :meth:`encode`.
 
-        Texts that are longer than the model reads are compared by their passages: :meth:`align`.
+        Texts longer than the model reads are compared by passages: see :meth:`align`.
         """
         return self._graded(items, self._grade_pairs, **options)[0].clip(*self.scale)
 
@@ -502,28 +502,28 @@ class Embedder(Model):
         return self._graded(pairs, _cosine_pairs, **options)[0]
 
     def score_and_cosine(self, pairs: Iterable[TextPair], **options: Any) -> tuple[Matrix, Matrix]:
-        """What :meth:`score` and :meth:`cosine` give, with every text encoded once."""
+        """The results of :meth:`score` and :meth:`cosine`, with every text encoded only once."""
         grades, cosines = self._graded(pairs, self._grade_pairs, _cosine_pairs, **options)
         return grades.clip(*self.scale), cosines
 
     def score_items(
         self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
     ) -> Matrix:
-        """Scores of pairs, also beyond the scale if the model goes there."""
+        """Scores of pairs, not clipped to the scale."""
         pairs = [(a, b) for a, b in items]
         options = {} if truncation is None else {"truncation": truncation}
         return self._graded(pairs, self._grade_pairs, **options)[0]
 
     def score_vectors(self, first: Matrix, second: Matrix) -> Matrix:
-        """What :meth:`score` makes of two texts' vectors, row by row."""
+        """Scores from the vectors of two texts, row by row, within the scale."""
         return self.grade_vectors(first, second).clip(*self.scale)
 
     def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
-        """The same before it is moved into the scale; by default the cosine."""
+        """The same before clipping to the scale; by default the cosine."""
         return cosine_rows(first, second)
 
     def compare(self, first: Tensor, second: Tensor) -> Tensor:
-        """What :meth:`grade_vectors` computes, in torch and with gradients."""
+        """The same as :meth:`grade_vectors`, in torch and with gradients."""
         from tertium.functional.similarity import cosine_pairs
 
         return cosine_pairs(first, second)
@@ -533,7 +533,7 @@ class Embedder(Model):
 
         Args:
             a: texts, or their embeddings.
-            b: likewise (default: ``a``).
+            b: the same (default: ``a``).
         """
         one, other = (_texts(side) for side in (a, a if b is None else b))
         if one and other and (self.reads_together or any(cut_long(self, [*one, *other]))):
@@ -552,7 +552,7 @@ class Embedder(Model):
         return np.atleast_2d(np.asarray(rows, dtype=np.float32))
 
     def _graded(self, items: Iterable[TextPair], *grades: Grade, **options: Any) -> list[Matrix]:
-        """What some grades make of pairs and their vectors; of long texts, of their passages."""
+        """Each of some grades for pairs, from their vectors; for long texts from passages."""
         flat = check_texts(flat_pairs(items))
         pairs = list(zip(flat[0::2], flat[1::2], strict=True))
         alignment = self.align(pairs, prompt=options.get("prompt"))
@@ -579,7 +579,7 @@ class TripleScorer(Model):
     def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> Matrix:
-        """Scores of distinct triples, which may lie beyond the scale."""
+        """Scores of distinct triples, not clipped to the scale."""
 
     def score(  # type: ignore[override]
         self,
@@ -592,17 +592,17 @@ class TripleScorer(Model):
     ) -> Matrix:
         """Similarity of each triple, within the scale, in input order.
 
-        Each distinct triple is scored once, in batches of like length. A blank condition is left
-        out and the sentences are compared without one, which one warning per call reports; an empty
-        sentence is read as the model's special tokens only. Texts that exceed the model's length
-        are compared by their passages (:meth:`align`), each with the condition.
+        Each distinct triple is scored once, in batches of similar length. If a condition is blank,
+        the sentences are compared without one, and one warning per call says so; an empty sentence
+        is read as the model's special tokens only. Texts that exceed the model's length are
+        compared by passages (:meth:`align`), each with the condition.
 
         Args:
             items: two sentences and a condition each.
-            order: a cross-encoder may answer differently when the sentences change places;
-                ``both`` gives the mean of both answers. Bi- and tri-encoders do not care.
-            within_scale: move what lies beyond the scale to its end; without that a half-trained
-                model's scores can still be ranked.
+            order: a cross-encoder may score differently if the sentences are swapped; ``both``
+                gives the mean of both orders. Bi- and tri-encoders give the same score.
+            within_scale: clip to the scale; unclipped scores of a half-trained model can still be
+                ranked.
             progress: False for no progress on standard error.
             truncation: count cut triples here instead of warning, for a report over several calls.
         """
@@ -626,7 +626,7 @@ class TripleScorer(Model):
     def score_items(
         self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
     ) -> Matrix:
-        """Scores of triples, also beyond the scale if the model goes there."""
+        """Scores of triples, not clipped to the scale."""
         triples = [(a, b, condition) for a, b, condition in items]
         if truncation is None:
             return self.score(triples, within_scale=False)
@@ -635,7 +635,7 @@ class TripleScorer(Model):
     def _graded(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> Matrix:
-        """Every distinct triple is graded once; of long texts, every pair of passages."""
+        """Grade every distinct triple once; long texts by every pair of passages."""
         distinct, rows = unique(triples)
         grade = partial(self.grade, progress=progress, truncation=truncation)
         alignment = self.align(distinct)
@@ -649,13 +649,13 @@ class TripleScorer(Model):
 
 
 def digest(description: Any) -> str:
-    """The sha256 of plain values, whatever the order of their keys."""
+    """The sha256 of plain values, independent of the order of keys."""
     text = json.dumps(description, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _texts(side: Any) -> list[str] | None:
-    """Texts that were given as one or many; None for anything else."""
+    """One or several texts as a list; None for anything else."""
     if isinstance(side, str):
         return [side]
     whole = isinstance(side, list | tuple) and all(isinstance(text, str) for text in side)
@@ -673,6 +673,6 @@ def unit_rows(rows: Matrix) -> Matrix:
 
 
 def cosine_rows(first: Matrix, second: Matrix) -> Matrix:
-    """Cosines row by row, without what rounding puts beyond -1 and 1."""
+    """Cosines row by row, clipped to -1 and 1 against rounding."""
     products = unit_rows(first) * unit_rows(second)
     return np.asarray(products.sum(axis=1).clip(-1, 1), dtype=np.float32)

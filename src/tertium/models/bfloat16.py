@@ -1,4 +1,4 @@
-"""bfloat16 on the processor: only where torch survives it."""
+"""bfloat16 on the CPU: only if torch survives it."""
 
 import contextlib
 import faulthandler
@@ -16,7 +16,7 @@ from tertium.probe import VARIABLE, UnusableError, probe, set_cap, state
 
 __all__ = ["bfloat16_state", "check_bfloat16"]
 
-FIRST_RUN = Path(__file__)  # run by its path, in a process of its own: what dies there dies alone
+FIRST_RUN = Path(__file__)  # run by its path in a process of its own, where a crash is harmless
 SUBJECT = "bfloat16"
 
 _SECONDS = 60  # for a copy of this process
@@ -27,7 +27,7 @@ def check_bfloat16(what: str = SUBJECT, *, remedy: str = "use float32") -> None:
 
     Args:
         what: the subject of the message.
-        remedy: its end.
+        remedy: the end of the message.
     """
     outcome = probe(
         SUBJECT,
@@ -47,7 +47,7 @@ def check_bfloat16(what: str = SUBJECT, *, remedy: str = "use float32") -> None:
 
 
 def bfloat16_state() -> str:
-    """What is known about it on this processor."""
+    """What is known about bfloat16 on this CPU."""
     return state(SUBJECT, _versions())
 
 
@@ -56,7 +56,7 @@ def _versions() -> dict[str, str]:
 
 
 def _survives() -> bool:
-    """Whether a copy of this process, which has torch as it is here, can compute in bfloat16."""
+    """Whether a fork of this process, with torch in the same state, can compute in bfloat16."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the copy does not use
         child = os.fork()
@@ -80,7 +80,7 @@ def _survives() -> bool:
 
 
 def first_run(folder: Path) -> None:
-    """Train a layer on batches of a few shapes, and write the reply into ``folder``."""
+    """Train a layer on batches of a few shapes, and write the outcome into ``folder``."""
     try:
         layer = torch.nn.Linear(96, 64)
         for rows in (1, 7, 256):
@@ -90,7 +90,7 @@ def first_run(folder: Path) -> None:
             stored = torch.ones(rows, 96, dtype=torch.bfloat16)
             torch.nn.functional.linear(stored, layer.weight.to(torch.bfloat16))
         reply: dict[str, object] = {"runs": True}
-    except Exception as error:  # torch has kinds of its own
+    except Exception as error:  # torch raises errors of its own
         reply = {"error": str(error).strip().splitlines()[0][:200]}
     (folder / "reply.json").write_text(json.dumps(reply), encoding="utf-8")
 

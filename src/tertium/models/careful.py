@@ -1,4 +1,4 @@
-"""A careful scorer: a fast one grades from vectors; a judge reads both texts and corrects it."""
+"""A careful scorer: a fast scorer grades from vectors; a judge reads both texts and corrects it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ FAST, JUDGE = INNER  # folders inside a model that was saved whole
 
 @dataclass(frozen=True)
 class Caution:
-    """When a judge is asked, and how much its answer changes a grade.
+    """When to ask a judge, and how much its answer changes a grade.
 
     Attributes:
-        strength: share of the grade that a certain contradiction takes.
-        threshold: what the judge finds below it counts as no contradiction.
-        words: it is asked where one text denies more than the other, where opposites meet, or where
-            no more words than these differ; None asks it always.
-        lift: share of what a grade lacks that is added where one text denies the opposite of the
-            other ("asleep", "not awake") and the judge is as sure that they agree.
+        strength: share of the grade that a certain contradiction removes.
+        threshold: below it, the judge's answer counts as no contradiction.
+        words: ask the judge if one text has more negations than the other, if the texts contain
+            opposites, or if they differ in at most this many words; None always asks it.
+        lift: share of the gap to the highest grade that is added if one text denies the opposite of
+            the other ("asleep", "not awake") and the judge is sure that they agree.
     """
 
     strength: float
@@ -56,7 +56,7 @@ class Caution:
             raise TertiumError(f"caution: lift lies from 0 to 1, not {self.lift}.")
 
     def asks(self, pair: TextPair) -> bool:
-        """Whether the judge is asked about a pair."""
+        """Whether to ask the judge about a pair."""
         return self.words is None or may_contradict(*pair, words=self.words)
 
     def corrected(
@@ -66,7 +66,7 @@ class Caution:
         contradiction: Matrix,
         scale: tuple[float, float],
     ) -> Matrix:
-        """Grades, lower the surer the judge is (from 0 to 1) of a contradiction; or lifted."""
+        """Grades, lowered by how sure the judge is (from 0 to 1) of a contradiction, or lifted."""
         low, high = scale
         span = 1 - self.threshold
         doubt = (contradiction - self.threshold).clip(0) / span
@@ -79,16 +79,16 @@ class Caution:
 
 
 class CarefulScorer(Embedder):
-    """Graded similarity that hears a contradiction: ``score``, and vectors of the fast scorer.
+    """Graded similarity that detects contradictions, with the vectors of the fast scorer.
 
-    Its scores need both texts together, so that vectors alone do not give them; ``encode``, and
-    with it an index or duplicates, is that of the fast scorer.
+    A score needs both texts together, so vectors are not enough; ``encode``, and with it an index
+    or the search for duplicates, uses the fast scorer.
 
     Args:
         fast: grades pairs from their vectors.
-        judge: says from 0 to 1 how much two texts contradict each other.
+        judge: scores from 0 to 1 how much two texts contradict each other.
         caution: how much that changes a grade.
-        name: what results call the model.
+        name: the model's name in results.
 
     Example:
         >>> import tertium
@@ -112,12 +112,12 @@ class CarefulScorer(Embedder):
 
     @property
     def scale(self) -> tuple[float, float]:
-        """That of the fast scorer."""
+        """The fast scorer's."""
         return self.fast.scale
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """The fast scorer's encoder, and what is inside the judge."""
+        """The fast scorer's encoder, and the members of the judge."""
         return (*self.fast.members, *self.judge.members)
 
     @property
@@ -147,7 +147,7 @@ class CarefulScorer(Embedder):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its scores."""
+        """The hash of everything that its scores depend on."""
         return digest([self.fast.fingerprint, self.judge.fingerprint, asdict(self.caution)])
 
     def encode(self, texts: str | Sequence[str], **options: Any) -> Any:
@@ -189,30 +189,30 @@ class CarefulScorer(Embedder):
         *,
         progress: bool | None = False,
     ) -> Matrix:
-        """Grades of the fast scorer as the judge corrects them, also beyond the scale."""
-        # What is cut is counted where the vectors are made: once is enough.
+        """Grades of the fast scorer, corrected by the judge, not clipped to the scale."""
+        # Cut texts are already counted where the vectors are computed.
         cut = TokenizationStats(unit="pair")
         doubt = self.contradiction(pairs, progress=progress, truncation=cut)
         grades = self.fast.grade_vectors(first, second)
         return self.caution.corrected(pairs, grades, doubt, self.scale)
 
     def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
-        """Vectors do not say what contradicts what."""
+        """Raises: the score cannot be computed from vectors."""
         raise TertiumError(self._needs_texts())
 
     def compare(self, first: Any, second: Any) -> Any:
-        """Vectors do not say what contradicts what."""
+        """Raises: the score cannot be computed from vectors."""
         raise TertiumError(self._needs_texts())
 
     def _grade_matrix(self, first: Matrix, second: Matrix) -> Matrix:
         raise TertiumError(self._needs_texts())
 
     def save(self, folder: Path | str) -> None:
-        """Save whole, with a folder for the fast scorer and one for the judge."""
+        """Save the whole model, with a folder for the fast scorer and one for the judge."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.fast.save(temporary / FAST)
             self.judge.save_member(temporary / JUDGE)
-            inside = {name: f"./{name}" for name in (FAST, JUDGE)}  # not reserved names
+            inside = {name: f"./{name}" for name in (FAST, JUDGE)}  # else read as reserved names
             write_manifest(temporary, self._manifest(**inside, caution=asdict(self.caution)))
 
     def _needs_texts(self) -> str:

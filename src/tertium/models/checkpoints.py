@@ -1,4 +1,4 @@
-"""Checkpoints on disk: weights read as tensors, folders checked, and the pooling of each."""
+"""Checkpoints on disk: reading weights, checking folders, and the pooling of published models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' progress bars and warnings inside the block, then restore both."""
+    """Silence progress bars and warnings of transformers inside the block."""
     from transformers.utils import logging
 
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
@@ -64,7 +64,7 @@ SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 
 
 def weights_file(folder: Path) -> Path | None:
-    """The one file of weights, safetensors first; None where there is none, or several shards."""
+    """The file of weights, preferably safetensors; None if there is none, or several shards."""
     if (folder / f"{SAFE}.index.json").exists():
         return None
     files = (folder / SAFE, folder / PICKLED)
@@ -72,7 +72,7 @@ def weights_file(folder: Path) -> Path | None:
 
 
 def read_options(folder: Path) -> dict[str, Any]:
-    """What transformers must be told to read ``folder``: safetensors, else tensors and no code."""
+    """Options for transformers to read ``folder`` as safetensors, else as tensors without code."""
     file = weights_file(folder)
     if file is None or file.name == SAFE:
         return {"use_safetensors": True}
@@ -80,7 +80,7 @@ def read_options(folder: Path) -> dict[str, Any]:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The tensors of ``folder`` by name, mapped from their one file; empty without such a file."""
+    """The tensors of ``folder`` by name, mapped from a single file; empty without such a file."""
     file = weights_file(folder)
     if file is None:
         return {}
@@ -123,8 +123,8 @@ def _read_pickled(file: Path) -> dict[str, Tensor]:
 
     refusal = (
         f"{file} is not a plain state dict, and tertium runs no code to read it. If the file is "
-        "whole (no Git LFS pointer, no broken copy) and you trust it, load it with the library "
-        f"that wrote it and save its state dict as {SAFE}."
+        "complete (not a Git LFS pointer or a broken copy) and you trust it, load it with the "
+        f"library that wrote it and save its state dict as {SAFE}."
     )
     mapped = zipfile.is_zipfile(file)
     try:
@@ -133,7 +133,7 @@ def _read_pickled(file: Path) -> dict[str, Tensor]:
             found = torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
     except OSError:
         raise
-    except Exception as error:  # of many kinds, by where the bytes cease to make sense
+    except Exception as error:  # damaged files cause errors of many kinds
         raise TertiumError(refusal) from error
     if not isinstance(found, dict) or not all(isinstance(t, torch.Tensor) for t in found.values()):
         raise TertiumError(refusal)
@@ -141,21 +141,21 @@ def _read_pickled(file: Path) -> dict[str, Tensor]:
 
 
 def modern_name(name: str) -> str:
-    """A tensor's name as transformers writes it now."""
+    """A tensor's name as current transformers writes it."""
     name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
     return name.replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 _SIMCSE = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 
-# After unsupervised training the MLP is left out; after supervised training it is part of the
-# model. The hub's files hold it as the pooler.
+# After unsupervised training the MLP is dropped; after supervised training it is part of the
+# model. The files on the hub contain it as the pooler.
 PUBLISHED: dict[str, Pooling] = {
     **{f"princeton-nlp/unsup-simcse-{size}": Pooling.CLS for size in _SIMCSE},
     **{f"princeton-nlp/sup-simcse-{size}": Pooling.POOLER for size in _SIMCSE},
     "sap-ai-research/miCSE": Pooling.CLS,
-    # Baselines of JTCSE, as their READMEs evaluate them. SNCSE reads a mask token in a template and
-    # WhitenedCSE lies in subfolders: both need their own code.
+    # Baselines of JTCSE, as evaluated in their READMEs. SNCSE (a mask token in a template) and
+    # WhitenedCSE (subfolders) need their own code.
     "voidism/diffcse-bert-base-uncased-sts": Pooling.CLS,
     "voidism/diffcse-bert-base-uncased-trans": Pooling.CLS,
     "voidism/diffcse-roberta-base-sts": Pooling.CLS,
@@ -164,7 +164,7 @@ PUBLISHED: dict[str, Pooling] = {
     "ffgcc/InfoCSE-bert-base": Pooling.CLS,
     "ffgcc/InfoCSE-bert-large": Pooling.CLS,
     **{f"qiyuw/pcl-{size}": Pooling.CLS for size in _SIMCSE},
-    # The folders of TNCSE's and JTCSE's towers and distilled encoders.
+    # Towers and distilled encoders of TNCSE and JTCSE.
     **{
         f"UCASzty/{folder}": Pooling.CLS
         for folder in (
@@ -183,9 +183,9 @@ def published_pooling(name: str, folder: Path) -> Pooling | None:
     """The pooling of a published model, or None for any other.
 
     Args:
-        name: a model of this hub id is known.
-        folder: a folder is known that is called like the model, or is its snapshot in the hub's
-            cache (``models--organisation--model/snapshots/revision``).
+        name: recognised if it is a hub id.
+        folder: recognised if it has the name of the model, or is its snapshot in the hub's cache
+            (``models--organisation--model/snapshots/revision``).
     """
     path = folder.absolute()
     cached = path.parent.parent.name.split("--")
@@ -212,11 +212,11 @@ def trained_mlp(folder: Path) -> tuple[Tensor, Tensor] | None:
 
 
 def default_pooling(name: str, folder: Path) -> Pooling:
-    """The pooling of a plain transformers folder when none is asked for.
+    """The default pooling of a plain transformers folder.
 
     Args:
-        name: what the user called the model, perhaps a hub id.
-        folder: where its files are.
+        name: the name given by the user, perhaps a hub id.
+        folder: the folder with the files.
     """
     known = published_pooling(name, folder)
     if trained_mlp(folder) is None:
@@ -225,8 +225,8 @@ def default_pooling(name: str, folder: Path) -> Pooling:
         return Pooling.CLS_MLP if known is Pooling.POOLER else known
     warnings.warn(
         f"{folder} comes from a contrastive training script and does not say whether its MLP is "
-        "part of the model. It is left out (cls), as after unsupervised training; after supervised "
-        'training ask for it with pooling="cls_mlp" (--pooling cls_mlp).',
+        "part of the model. It is dropped (cls), as after unsupervised training; after supervised "
+        'training, set pooling="cls_mlp" (--pooling cls_mlp).',
         TertiumWarning,
         stacklevel=2,
     )
@@ -240,16 +240,15 @@ _ENCODER = "SentenceTransformer"  # what sentence-transformers calls one
 
 
 def check_purpose(folder: Path) -> None:
-    """Raise if ``folder`` was saved as something else than an encoder.
+    """Raise if ``folder`` was saved as something other than an encoder.
 
-    sentence-transformers would take a cross-encoder's backbone for one, and its cosines mean
-    nothing.
+    sentence-transformers would load a cross-encoder's backbone, whose cosines mean nothing.
     """
     saved_as = read_json(folder / "config_sentence_transformers.json").get("model_type", _ENCODER)
     if saved_as != _ENCODER:
         raise TertiumError(
-            f"{folder} holds a {saved_as} of sentence-transformers, which tertium does not load: "
-            "name an encoder."
+            f"{folder} contains a {saved_as} of sentence-transformers, which tertium does not "
+            "load: name an encoder."
         )
     if (folder / "modules.json").exists():
         return
@@ -257,16 +256,15 @@ def check_purpose(folder: Path) -> None:
     classifier = next((str(name) for name in architectures if _CLASSIFIER in str(name)), None)
     if classifier is not None:
         raise TertiumError(
-            f"{folder} holds a classifier or cross-encoder ({classifier} in config.json), which "
+            f"{folder} contains a classifier or cross-encoder ({classifier} in config.json), which "
             "tertium does not load: name an encoder."
         )
 
 
 def check_layout(folder: Path) -> None:
-    """Raise unless ``folder`` has a tokenizer and all the weights that its config asks for.
+    """Raise unless ``folder`` has a tokenizer and all the weights that its configuration requires.
 
-    Other architectures, models with code of their own and weights in several files are left to
-    transformers.
+    Other architectures, models with their own code and sharded weights are left to transformers.
     """
     config = _config(folder / "config.json")
     prefix = _PREFIXES.get(str(config.get("model_type")))
@@ -323,12 +321,12 @@ def _check_weights(
     missing = [name for name in needed if prefix + name not in found]
     if len(missing) == len(needed):
         raise TertiumError(
-            f"{file} fits no known layout: it holds {_some(found)}; expected names like "
+            f"{file} fits no known layout: it contains {_some(found)}; expected names like "
             f"{_some(needed)}, alone or after one of {', '.join(_PREFIXES.values())}."
         )
     if missing:
         raise TertiumError(
-            f"{file} lacks {len(missing)} of the weights that config.json asks for: "
+            f"{file} lacks {len(missing)} of the weights that config.json requires: "
             f"{_some(missing)}. Copy weights and config.json from the same model."
         )
     wanted = {prefix + name: shape for name, shape in expected.items() if prefix + name in found}
@@ -339,7 +337,7 @@ def _check_weights(
         if found.get(name) != shape:
             held = tuple(found[name]) if name in found else "missing"
             raise TertiumError(
-                f"{file}: {name} is {held}, and config.json asks for {tuple(shape)}. Copy weights "
+                f"{file}: {name} is {held}, but config.json requires {tuple(shape)}. Copy weights "
                 "and config.json from the same model."
             )
 

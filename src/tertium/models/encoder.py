@@ -1,4 +1,4 @@
-"""The encoder: a sentence-transformers model with batching that wastes nothing."""
+"""The encoder: a sentence-transformers model with batches that hardly need padding."""
 
 import contextlib
 import copy
@@ -56,10 +56,10 @@ Matrix = NDArray[np.float32]
 
 
 class Encoder(TextEncoder):
-    """Texts to vectors, and pairs of texts to cosines.
+    """From texts to vectors, and from pairs of texts to cosines.
 
     Attributes:
-        engine: runs ``encode`` instead of torch, if there is one; all else stays with torch.
+        engine: runs ``encode`` instead of torch, if set; everything else runs on torch.
 
     Example:
         >>> import tertium
@@ -108,16 +108,16 @@ class Encoder(TextEncoder):
         """Load a sentence-transformers folder or a plain transformers folder.
 
         Args:
-            folder: where the files are.
-            manifest: what its ``tertium.json`` says, if that has been read already.
-            name: what results call the model (default: the folder's name).
-            pooling: replace the saved pooling; for a plain transformers folder the default is that
-                of the published model it is, cls for the folder of a contrastive training script,
-                else mean.
-            device: torch device (default: the best there is).
-            max_length: read at most this many tokens of a text.
+            folder: the folder with the files.
+            manifest: the content of its ``tertium.json``, if already read.
+            name: the model's name in results (default: the folder's name).
+            pooling: use this instead of the saved pooling; the default of a plain transformers
+                folder is that of the published model it contains, cls if it comes from a
+                contrastive training script, else mean.
+            device: torch device (default: the best available).
+            max_length: maximum number of tokens of a text.
             trust_remote_code: run code that comes with the model.
-            backbone_only: read it as a plain transformers folder, whatever it was saved as.
+            backbone_only: read it as a plain transformers folder, however it was saved.
         """
         if not backbone_only:
             check_purpose(folder)
@@ -158,11 +158,11 @@ class Encoder(TextEncoder):
         return encoder if pooling in (None, saved) else encoder.with_pooling(Pooling(pooling))
 
     def with_pooling(self, pooling: Pooling, *, normalize: bool | None = None) -> "Encoder":
-        """The same backbone under another pooling: all that followed it is replaced.
+        """The same backbone with another pooling: all modules after it are replaced.
 
         Args:
             pooling: the new pooling.
-            normalize: end with vectors of length 1 or not; by default as the model did before.
+            normalize: whether to scale vectors to length 1 (default: as the model does now).
         """
         modules = pooling_modules(
             self._transformer, pooling, checkpoint=self.source, name=self.name
@@ -180,7 +180,7 @@ class Encoder(TextEncoder):
     def around(
         self, model: SentenceTransformer, *, pooling: Pooling | None, name: str | None = None
     ) -> "Encoder":
-        """What is known about this encoder, around another model."""
+        """An encoder around another model, with the other properties of this one."""
         return Encoder(
             model,
             name=name or self.name,
@@ -194,8 +194,8 @@ class Encoder(TextEncoder):
 
         Args:
             tokens: ids and mask.
-            whole: compute all rows of padding too; by default they mean nothing, and short texts
-                are not padded to the longest of the batch.
+            whole: also compute the rows of padding; by default they are left at 0 where texts are
+                grouped by length, which saves time.
         """
         n, width = tokens.ids.shape
         budget = n * width if whole else self._default_budget()
@@ -218,7 +218,7 @@ class Encoder(TextEncoder):
 
     @property
     def kind(self) -> Kind:
-        """What ``tertium.json`` calls it."""
+        """The kind of model, as in ``tertium.json``."""
         return Kind.TWIN if isinstance(self.backbone, TwinModel) else Kind.ENCODER
 
     @property
@@ -234,32 +234,32 @@ class Encoder(TextEncoder):
 
     @property
     def graph_fingerprint(self) -> str:
-        """The hash of all that its graph depends on: weights, configuration and pooling."""
+        """The hash of everything that its graph depends on: weights, configuration and pooling."""
         weights = ((n, x) for n, x in sorted(numbers(self.backbone).items()) if is_read(n))
         config, modules = self.backbone.config.to_dict(), self._modules
         return digest([tensors_digest(weights), architecture(config), module_states(modules)])
 
     @property
     def backbone_config(self) -> dict[str, Any]:
-        """The backbone's configuration; sizes of all architectures under the names of BERT."""
+        """The backbone's configuration, with sizes under BERT's names for all architectures."""
         config = self.backbone.config
         names = ("hidden_size", "num_attention_heads", "num_hidden_layers")
         sizes = {name: getattr(config, name) for name in names}
         return {**config.to_dict(), **sizes, "hidden_act": getattr(config, "hidden_act", "gelu")}
 
     def graph_source(self) -> GraphSource:
-        """What a graph of the encoder is built from."""
+        """The parts that a graph of the encoder is built from."""
         weights = {name: x.astype(np.float32) for name, x in numbers(self.backbone).items()}
         return GraphSource(self.backbone.config.to_dict(), weights, self._modules)
 
     @property
     def _modules(self) -> list[Module]:
-        """What follows the backbone, as graphs know it."""
+        """The modules after the backbone, in the form that graphs are built from."""
         return [Module(*module_config(each), numbers(each)) for each in list(self.model)[1:]]
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
+        """The hash of everything its vectors depend on: graph, tokenizer, length and prompt."""
         fast = getattr(self.tokenizer, "backend_tokenizer", None)
         slow = fast is None
         vocabulary = sorted(self.tokenizer.get_vocab().items()) if slow else tokenizer_content(fast)
@@ -282,7 +282,7 @@ class Encoder(TextEncoder):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device that holds the weights."""
         return torch.device(self.model.device)
 
     @property
@@ -292,7 +292,7 @@ class Encoder(TextEncoder):
 
     @property
     def width(self) -> int:
-        """Width of what the model computes."""
+        """Width of the model's vectors before truncation."""
         return int(self.model.get_embedding_dimension() or 0)
 
     @property
@@ -302,12 +302,12 @@ class Encoder(TextEncoder):
 
     @property
     def max_length(self) -> int:
-        """How many tokens of a text are read."""
+        """Maximum number of tokens of a text."""
         return int(self.model.max_seq_length or self.tokenizer.model_max_length)
 
     @property
     def text_tokenizer(self) -> Tokenizer:
-        """What turns texts into token ids."""
+        """Turns texts into token ids."""
         return TransformersTokenizer(self.tokenizer)
 
     def features(
@@ -332,8 +332,8 @@ class Encoder(TextEncoder):
 
         Args:
             features: token ids and masks, as :meth:`features` gives them.
-            attention_layers: layers whose attention maps are kept (from 0; negative counts from
-                the end); all others use the fused kernel.
+            attention_layers: layers whose attention maps to return (from 0; negative numbers count
+                from the end); all others use the fused kernel.
         """
         depth = int(self.backbone.config.num_hidden_layers)
         layers = tuple(x % depth if -depth <= x < depth else x for x in attention_layers)
@@ -356,7 +356,7 @@ class Encoder(TextEncoder):
         )
 
     def save(self, folder: Path | str) -> None:
-        """Save as a sentence-transformers folder with ``tertium.json``, whole or not at all."""
+        """Save as a sentence-transformers folder with ``tertium.json``, atomically."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.write(temporary)
             write_manifest(temporary, self._manifest(**self._decided()))
@@ -369,13 +369,13 @@ class Encoder(TextEncoder):
         base: str,
         layers: Sequence[int] | None = None,
     ) -> None:
-        """Save only what differs from ``base``, a reserved name or a hub id.
+        """Save only the difference from ``base``, a reserved name or a hub id.
 
         Args:
-            folder: where to.
-            adapter: as :func:`tertium.models.adapters.extract_adapter` gives it.
-            base: the model that it is added to.
-            layers: those of ``base`` that are kept, counted from 1 (default: all).
+            folder: the folder to write.
+            adapter: the result of :func:`tertium.models.adapters.extract_adapter`.
+            base: the model that the adapter is added to.
+            layers: the layers of ``base`` to keep, counted from 1 (default: all).
         """
         details = {"base": base, "normalize": self.normalizes, "max_length": self.max_length}
         if layers is not None:
@@ -385,7 +385,7 @@ class Encoder(TextEncoder):
             write_manifest(temporary, self._manifest(**details))
 
     def write(self, folder: Path) -> None:
-        """Write the modules alone, for a kind of model that has more to save."""
+        """Write only the modules, for a kind of model that saves more beside them."""
         self._select_hidden_states()
         with quiet():
             self.model.save(str(folder), create_model_card=False, safe_serialization=True)
@@ -418,7 +418,7 @@ class Encoder(TextEncoder):
         return states.float().cpu().numpy()
 
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
-        """Vectors of a padded batch, from the engine or, without one, from torch."""
+        """Vectors of a padded batch, from the engine or, if there is none, from torch."""
         if self.engine is not None:
             return self._run_engine(ids, mask, prompt_length)
         features: dict[str, Any] = self._features(ids, mask)
@@ -436,17 +436,17 @@ class Encoder(TextEncoder):
         return out
 
     def _select_hidden_states(self) -> None:
-        """A backbone shared by several poolings shows all its layers only to those that mix."""
+        """Return all hidden states only if this pooling mixes layers; poolings share a backbone."""
         self.backbone.config.output_hidden_states = self.pooling in LAYER_MIXES
 
     @property
     def prompt(self) -> str:
-        """What is put before every text, as the model was saved with."""
+        """The saved prompt that precedes every text."""
         return self.model.prompts.get(self.model.default_prompt_name or "") or ""
 
     @property
     def prompts(self) -> dict[str, str]:
-        """What the model was trained to have before texts, by the use that is made of them."""
+        """Prompts that the model was trained with, by the use of a text (``query`` and so on)."""
         return {name: prompt for name, prompt in self.model.prompts.items() if prompt}
 
     @property
@@ -455,7 +455,7 @@ class Encoder(TextEncoder):
         return bool(getattr(self.model[1], "include_prompt", True))
 
     def prompt_features(self, prompt: str) -> dict[str, Any]:
-        """Models that leave the prompt out of the pooling need to know its length."""
+        """The prompt's length, as an input of models that exclude it from pooling."""
         length = 0 if self.pools_prompt else self._prompt_length(prompt)
         return {"prompt_length": length} if length else {}
 
@@ -481,20 +481,20 @@ class TransformersTokenizer(Tokenizer):
         return self._ids(texts)
 
     def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
-        """The same, cut to ``limit`` tokens inside the special ones."""
+        """The same, cut to ``limit`` tokens including special ones."""
         return self._ids(texts, truncation=True, max_length=limit)
 
     def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids without special tokens; one that is written in a text is text."""
+        """Ids without special tokens; one written in a text is read as text."""
         return self._ids(texts, add_special_tokens=False, split_special_tokens=True)
 
     def framed_spans(self, text: str, limit: int) -> tuple[list[int], list[Span]]:
-        """Ids of a text that is cut to ``limit`` tokens, and where each stands."""
+        """Ids of a text cut to ``limit`` tokens, and their spans."""
         found = self._with_spans(text, truncation=True, max_length=limit)
         return found["input_ids"], found["offset_mapping"]
 
     def plain_spans(self, text: str) -> list[Span]:
-        """Where each token of :meth:`plain_ids` stands."""
+        """The span of each token of :meth:`plain_ids`."""
         options = {"add_special_tokens": False, "split_special_tokens": True}
         return cast(list[Span], self._with_spans(text, **options)["offset_mapping"])
 
@@ -506,7 +506,7 @@ class TransformersTokenizer(Tokenizer):
         return PairFrame.of(pair["input_ids"], types, text=len(self.plain_ids(["a"])[0]))
 
     def names(self, text: str) -> list[str]:
-        """How tokens are written in the vocabulary."""
+        """The tokens of a text as strings of the vocabulary."""
         return self.tokenizer.tokenize(text, add_special_tokens=False)
 
     def _with_spans(self, text: str, **options: Any) -> Any:
@@ -525,7 +525,7 @@ def _first(*ids: int | None) -> int | None:
 
 @contextlib.contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the block; what was training before it is training after it."""
+    """Switch to evaluation mode inside the block, then restore the mode of each module."""
     training = [module for module in model.modules() if module.training]
     if training:
         model.eval()

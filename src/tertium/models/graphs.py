@@ -24,7 +24,7 @@ _MASKED = np.float32(-3e38)
 
 
 class NoGraphError(TertiumError):
-    """A part of a model that this module cannot write."""
+    """A part of a model for which there is no graph."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} has no graph of ours.")
@@ -49,14 +49,14 @@ class GraphBuilder:
         self._constants: dict[str, NDArray[Any]] = {}
 
     def constant(self, value: Any, name: str = "") -> str:
-        """A constant; one that has a name is stored once."""
+        """A constant; one with a name is stored only once."""
         name = name or f"constant_{len(self._constants)}"
         if name not in self._constants:
             self._constants[name] = np.asarray(value, order="C")
         return name
 
     def node(self, kind: str, *inputs: str, output: str = "", **options: Any) -> str:
-        """One node; returns the name of its output."""
+        """Add a node and return the name of its output."""
         output = output or f"{kind}_{len(self._nodes)}"
         made = self._onnx.helper.make_node(kind, list(inputs), [output], output, **options)
         self._nodes.append(made)
@@ -156,7 +156,7 @@ _ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass
 class Layers:
-    """What a backbone gives, as names of nodes.
+    """The outputs of a backbone, as names of nodes.
 
     Attributes:
         states: hidden states ``[n, t, d]``: the embedding output, then every layer's.
@@ -241,56 +241,56 @@ def _distilbert(graph: GraphBuilder, config: Config, weights: Weights) -> Layers
     return _encoder(graph, known, weights, _DISTILBERT, embedded, heads=config["n_heads"])
 
 
-def _twin(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
-    """Two backbones side by side, whose states are added."""
-    one, two = (
-        backbone(graph, config[tower], _below(weights, f"{tower}."))
-        for tower in ("first", "second")
-    )
-    states = [graph.node("Add", a, b) for a, b in zip(one.states, two.states, strict=True)]
-    return Layers(states)
-
-
-# Architectures by the ``model_type`` of their configuration.
-BACKBONES: dict[str, Callable[[GraphBuilder, Config, Weights], Layers]] = {
-    "bert": _bert,
-    "camembert": _roberta,
-    "distilbert": _distilbert,
-    "mpnet": _mpnet,
-    "roberta": _roberta,
-    "tertium-twin": _twin,
-    "xlm-roberta": _roberta,
-}
-
-
 _POST_NORM = {
     "hidden_act": "gelu",
     "layer_norm_eps": 1e-12,
     "num_attention_heads": 12,
     "num_hidden_layers": 12,
 }
-_FIRST_TOKENS = {**_POST_NORM, "pad_token_id": 1}
-# What decides about an architecture's results beside its weights, and what that is where the
-# configuration leaves it out.
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "bert": _POST_NORM,
-    "camembert": _FIRST_TOKENS,
-    "distilbert": {"activation": "gelu", "n_heads": 12, "n_layers": 6},
-    "mpnet": _POST_NORM,
-    "roberta": _FIRST_TOKENS,
-    "xlm-roberta": _FIRST_TOKENS,
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    """An architecture that has a graph.
+
+    Attributes:
+        build: writes its layers.
+        settings: the settings that its results depend on, with the defaults for those that a
+            configuration leaves out.
+        names: names of its weights.
+        further: weights outside the layers, besides words, positions and their normalisation.
+    """
+
+    build: Callable[[GraphBuilder, Config, Weights], Layers]
+    settings: Mapping[str, Any]
+    names: _Names = _BERT
+    further: Sequence[str] = ("embeddings.token_type_embeddings.weight",)
+
+
+_ROBERTA = _Architecture(_roberta, {**_POST_NORM, "pad_token_id": 1})
+_TWIN, _TOWERS = "tertium-twin", ("first", "second")
+# By the ``model_type`` of a configuration; a twin has two of them.
+_ARCHITECTURES = {
+    "bert": _Architecture(_bert, _POST_NORM),
+    "camembert": _ROBERTA,
+    "distilbert": _Architecture(
+        _distilbert, {"activation": "gelu", "n_heads": 12, "n_layers": 6}, _DISTILBERT, ()
+    ),
+    "mpnet": _Architecture(_mpnet, _POST_NORM, _MPNET, ("encoder.relative_attention_bias.weight",)),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
 }
 
 
 def settings(config: Config) -> dict[str, Any]:
-    """What a configuration says about the results of an architecture that has a graph."""
+    """The settings that a configuration's results depend on; raises if it has no graph."""
     kind = str(config.get("model_type"))
-    if kind not in BACKBONES or config.get("position_embedding_type", "absolute") != "absolute":
+    if kind == _TWIN:
+        return {"model_type": kind, **{tower: settings(config[tower]) for tower in _TOWERS}}
+    known = _ARCHITECTURES.get(kind)
+    if known is None or config.get("position_embedding_type", "absolute") != "absolute":
         raise NoGraphError(f"The architecture {kind}")
-    if kind not in _SETTINGS:
-        towers = {tower: settings(config[tower]) for tower in ("first", "second")}
-        return {"model_type": kind, **towers}
-    chosen = {name: config.get(name, default) for name, default in _SETTINGS[kind].items()}
+    chosen = {name: config.get(name, default) for name, default in known.settings.items()}
     return {"model_type": kind, **chosen}
 
 
@@ -306,38 +306,31 @@ def check_graph(config: Config, modules: "Sequence[Module]") -> None:
             raise NoGraphError(f"The activation {_dense_activation(module)}")
 
 
-_LAYER_NAMES = {"distilbert": _DISTILBERT, "mpnet": _MPNET}  # all others are called as BERT's
-_FURTHER = {
-    "distilbert": (),
-    "mpnet": ("encoder.relative_attention_bias.weight",),
-}
-
-
 def needed_weights(config: Config) -> list[str]:
     """Names of all weights that the graph of an architecture reads."""
     chosen = settings(config)
-    kind = chosen["model_type"]
-    if "first" in chosen:
-        towers = ("first", "second")
-        return [f"{t}.{name}" for t in towers for name in needed_weights(chosen[t])]
-    names = _LAYER_NAMES.get(kind, _BERT)
+    if chosen["model_type"] == _TWIN:
+        return [f"{tower}.{name}" for tower in _TOWERS for name in needed_weights(chosen[tower])]
+    known = _ARCHITECTURES[chosen["model_type"]]
     depth = chosen.get("num_hidden_layers") or chosen["n_layers"]
-    inside = [value for part, value in vars(names).items() if part != "layer"]
-    modules = [names.layer.format(at) + name for at in range(depth) for name in inside]
+    inside = [value for part, value in vars(known.names).items() if part != "layer"]
+    modules = [known.names.layer.format(at) + name for at in range(depth) for name in inside]
     modules.append("embeddings.LayerNorm")
     tables = ("word_embeddings", "position_embeddings")
-    further = _FURTHER.get(kind, ("embeddings.token_type_embeddings.weight",))
     return [
         *(f"{name}.{part}" for name in modules for part in ("weight", "bias")),
         *(f"embeddings.{table}.weight" for table in tables),
-        *further,
+        *known.further,
     ]
 
 
 def backbone(graph: GraphBuilder, config: Config, weights: Weights) -> Layers:
-    """The layers of a transformer."""
+    """The layers of a transformer, or of both towers of a twin with their states added."""
     chosen = settings(config)
-    return BACKBONES[chosen["model_type"]](graph, chosen, weights)
+    if chosen["model_type"] != _TWIN:
+        return _ARCHITECTURES[chosen["model_type"]].build(graph, chosen, weights)
+    one, two = (backbone(graph, chosen[t], _below(weights, f"{t}.")) for t in _TOWERS)
+    return Layers([graph.node("Add", a, b) for a, b in zip(one.states, two.states, strict=True)])
 
 
 def _embedded(graph: GraphBuilder, weights: Weights, positions: str) -> str:
@@ -352,7 +345,7 @@ def _first_positions(graph: GraphBuilder, table: NDArray[Any]) -> str:
 
 
 def _counted_positions(graph: GraphBuilder, table: NDArray[Any], *, padding: int) -> str:
-    """Positions counted over what is not padding, from ``padding + 1`` on."""
+    """Positions counted over all tokens but padding, from ``padding + 1`` on."""
     is_padding = graph.node("Equal", graph.ids, graph.constant(np.int64(padding)))
     real = graph.node("Cast", graph.node("Not", is_padding), to=7)
     counted = graph.node("CumSum", real, graph.constant(np.int64(1)))
@@ -442,12 +435,12 @@ class Module:
 
 @dataclass(frozen=True)
 class GraphSource:
-    """What the graph of an encoder is built from.
+    """The parts that the graph of an encoder is built from.
 
     Attributes:
-        config: of the backbone.
-        weights: of the backbone, by name, in single precision.
-        modules: what follows it.
+        config: the backbone's configuration.
+        weights: the backbone's weights by name, in single precision.
+        modules: the modules after it.
     """
 
     config: Config
@@ -456,9 +449,9 @@ class GraphSource:
 
 
 def sentence_vector(graph: GraphBuilder, layers: Layers, modules: Sequence[Module]) -> str:
-    """The sentence vector ``[n, d]`` that ``modules`` make of the hidden states.
+    """The sentence vector ``[n, d]`` that ``modules`` compute from the hidden states.
 
-    Tokens whose mask is 2 are read and not pooled: those of a prompt that is left out.
+    Tokens whose mask is 2, those of an excluded prompt, are read but not pooled.
     """
     pooled = graph.node("Equal", graph.mask, graph.constant(np.int64(1)))
     mask = graph.node("Cast", pooled, to=1)

@@ -1,4 +1,4 @@
-"""Conditional heads as parts of an ONNX graph: what each of them makes of encoded triples."""
+"""Conditional heads as parts of an ONNX graph."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Side:
         tokens: last hidden states ``[n, t, d]``.
         mask: 1 for tokens, 0 for padding ``[n, t]``.
         segments: 0 for sentences, 1 for the condition, -1 for padding ``[n, t]``.
-        attention: weights ``[n, h, t, t]`` of the layers that the head looks at.
+        attention: weights ``[n, h, t, t]`` of the layers that the head uses.
     """
 
     vector: str
@@ -62,13 +62,13 @@ def _bi_vector(graph: GraphBuilder, pooling: str, side: Side) -> str:
     inside = condition if pooling == "condition_tokens" else sentence
     some = graph.node("ReduceMax", inside, graph.constant([1]), keepdims=1)
     none = graph.node("Sub", graph.constant(np.float32(1)), some)
-    # A text that stands alone, or has no condition, is its own first segment.
+    # A single text, or one without a condition, is its own first segment.
     inside = graph.node("Max", inside, graph.node("Mul", none, sentence))
     return graph.masked_mean(side.tokens, inside)
 
 
 def _attending(graph: GraphBuilder, side: Side, sentence: str, condition: str) -> str:
-    """Mean of the sentence's tokens, weighed by their attention to the condition."""
+    """Mean of the sentence's tokens, weighted by their attention to the condition."""
     mean = graph.node("ReduceMean", side.attention[-1], graph.constant([1]), keepdims=0)
     column = graph.node("Unsqueeze", condition, graph.constant([2]))
     towards = graph.node("Squeeze", graph.node("MatMul", mean, column), graph.constant([2]))
@@ -146,7 +146,7 @@ def _rand_aug(graph: GraphBuilder, config: Config, weights: Weights, sides: Sequ
 
 
 def attention_shown(graph: GraphBuilder, weights: Weights, attention: Sequence[str]) -> str:
-    """What counts of the attention of some layers: SEAVER may mix them, else it is the last."""
+    """The attention that a head uses: SEAVER's mix of layers, or else the last layer's."""
     if "mix" not in weights:
         return attention[-1]
     shares = np.exp(weights["mix"] - weights["mix"].max())
@@ -159,7 +159,7 @@ def attention_shown(graph: GraphBuilder, weights: Weights, attention: Sequence[s
 
 
 def temperature_of(config: Config, weights: Weights) -> float:
-    """What divides the products of SEAVER's attention, learned or set."""
+    """The temperature of SEAVER's reallocation, learned or fixed."""
     if config["temperature"] != "learned":
         return float(config["temperature"])
     return float(np.exp(weights["augmentation.log_temperature"]))
@@ -228,7 +228,7 @@ def _line(graph: GraphBuilder, weights: Weights, cosine: str) -> str:
 
 
 def _blank(graph: GraphBuilder, side: Side) -> str:
-    """Rows whose text is empty, ``[n, 1]``: they have the first token and a separator only."""
+    """Rows with an empty text, ``[n, 1]``: only the first token and a separator."""
     count = graph.node("ReduceSum", side.mask, graph.constant([1]), keepdims=1)
     return graph.node("LessOrEqual", count, graph.constant(np.int64(2)))
 

@@ -1,4 +1,4 @@
-"""Is this text English, and is this vocabulary? Cheap guesses, for a warning and nothing else."""
+"""Cheap guesses whether a text or a vocabulary is English, used only for a warning."""
 
 import re
 import unicodedata
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["is_english_vocabulary", "looks_foreign"]
 
-_READ = 400  # characters: enough to tell, and a long text costs no more
+_READ = 400  # characters, which are enough to tell
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -37,11 +37,11 @@ _FOREIGN = (
 
 
 def looks_foreign(text: str) -> bool:
-    """Whether a text is written in another script or, clearly, in another language than English.
+    """Whether a text is in a non-Latin script, or clearly in another European language.
 
-    In another script: most letters are not Latin. In another language: among its first words are
-    two function words of other European languages and none of English, or three and more than
-    twice as many as of English. Names, codes and very short texts are never foreign.
+    In a non-Latin script, most letters are not Latin. In another language, the first words include
+    two function words of other European languages and none of English, or at least three and more
+    than twice as many as of English. Names, codes and very short texts are never foreign.
 
     >>> looks_foreign("Der Hund schläft auf dem Sofa und ist nicht müde.")
     True
@@ -75,10 +75,10 @@ _MORE = 1.5
 
 
 def is_english_vocabulary(ids: Callable[[Sequence[str]], list[list[int]]]) -> bool:
-    """Whether a tokenizer was made for English: other languages fall into many more pieces.
+    """Whether a vocabulary is English: it splits other languages into many more pieces.
 
     Args:
-        ids: token ids of texts, without special tokens.
+        ids: returns the token ids of texts, without special tokens.
     """
     english, *others = map(len, ids([_ENGLISH_PROBE, *_FOREIGN_PROBES]))
     return all(other >= _MORE * english for other in others)

@@ -64,16 +64,16 @@ class StoredEncoder:
     """An encoder as its files describe it.
 
     Attributes:
-        folder: of the backbone.
-        config: of the backbone.
-        modules: what follows it.
-        tokenizer: that belongs to it.
-        max_length: how many tokens are read.
-        prompt: put before every text.
-        prompts: put before texts of some use, by its name.
-        adapters: files of changes, the first one first, each with the layers that it keeps of
-            what it changes, counted from 1; None for all.
-        backbone_only: the folder was saved as something else, of which this is the backbone.
+        folder: folder of the backbone.
+        config: configuration of the backbone.
+        modules: the modules after it.
+        tokenizer: its tokenizer.
+        max_length: maximum number of tokens of a text.
+        prompt: precedes every text.
+        prompts: precede texts of some use, by its name.
+        adapters: files of adapters in the order they are applied, each with the layers that it
+            keeps, counted from 1; None for all.
+        backbone_only: the folder was saved as something else that contains this backbone.
     """
 
     folder: Path
@@ -88,11 +88,11 @@ class StoredEncoder:
 
     @property
     def file(self) -> Path:
-        """Where the backbone's weights are."""
+        """The file with the backbone's weights."""
         return self.folder / SAFE
 
     def weights(self) -> dict[str, NDArray[Any]]:
-        """All tensors of the backbone by name, in single precision, changes applied."""
+        """All tensors of the backbone by name, in single precision, with adapters applied."""
         found = {name: np.asarray(x, np.float32) for name, x in self._tensors(self.file).items()}
         for adapter, layers in self.adapters:
             found = change_weights(_kept(found, layers), adapter)
@@ -100,7 +100,7 @@ class StoredEncoder:
 
     @cached_property
     def weights_digest(self) -> str:
-        """The hash of all tensors, changes applied."""
+        """The hash of all tensors, with adapters applied."""
         if self.backbone_only:
             return remembered_digest(
                 self.file,
@@ -121,7 +121,7 @@ class StoredEncoder:
         return {n: found[n] for n in needed_weights(self.config)} if self.backbone_only else found
 
     def with_pooling(self, pooling: Pooling, *, normalize: bool) -> "StoredEncoder":
-        """The same backbone under another pooling: all that followed it is replaced."""
+        """The same backbone with another pooling: all modules after it are replaced."""
         modules = _pooling_modules(pooling, self.config)
         if normalize:
             modules.append(Module("Normalize", {}, {}))
@@ -129,14 +129,11 @@ class StoredEncoder:
 
 
 class TorchOnDemand(TextEncoder):
-    """An encoder that was read without torch: what it does not have is asked of itself in torch.
-
-    ``encoder`` is the same encoder in torch, loaded when it is first asked for.
-    """
+    """An encoder that was read without torch, and loads itself in torch for what needs it."""
 
     @cached_property
     def encoder(self) -> "Encoder":
-        """The same encoder in torch, loaded when it is first asked for."""
+        """The same encoder in torch, loaded on first use."""
         require("train", purpose=f"What only torch can do with {self.name}", packages=["torch"])
         found = self._in_torch()
         found.training_data = self.training_data
@@ -145,32 +142,32 @@ class TorchOnDemand(TextEncoder):
 
     @abstractmethod
     def _in_torch(self) -> "Encoder":
-        """Read the same files by torch."""
+        """Read the same files with torch."""
 
     def __getattr__(self, name: str) -> Any:
-        """What this class does not have is asked of the encoder in torch."""
+        """Get attributes that this class lacks from the encoder in torch."""
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.encoder, name)
 
     def save(self, folder: Path | str) -> None:
-        """Save whole, by torch."""
+        """Save the whole model, with torch."""
         self.encoder.decision = self.decision
         self.encoder.save(folder)
 
 
 class LightEncoder(TorchOnDemand):
-    """Texts to vectors without torch: an engine runs the graph that the files describe.
+    """From texts to vectors without torch: an engine runs the graph that the files describe.
 
-    What only torch can do (:meth:`Encoder.forward`, ``backbone``, ``save`` and so on) is done by
-    the same model in torch, which is loaded when it is first asked for.
+    What only torch can do (:meth:`Encoder.forward`, ``backbone``, ``save`` and so on) is delegated
+    to the same model in torch, which is loaded on first use.
 
     Args:
-        stored: what the files say.
-        name: what results call the model.
+        stored: the content of the files.
+        name: the model's name in results.
         pooling: how token vectors become a sentence vector, if it is one of ours.
-        training_data: what the model has seen.
-        kind: what ``tertium.json`` calls it.
+        training_data: the data that the model was trained on.
+        kind: the kind of model, as in ``tertium.json``.
     """
 
     kind = Kind.ENCODER
@@ -226,7 +223,7 @@ class LightEncoder(TorchOnDemand):
     def adapted(
         self, file: Path, manifest: Manifest, *, pooling: Pooling | None = None
     ) -> "LightEncoder":
-        """The encoder that the adapter in ``file`` makes of this one."""
+        """This encoder with the adapter in ``file`` applied."""
         layers = kept_layers(file.parent, manifest)
         stored = replace(self.stored, adapters=(*self.stored.adapters, (file, layers)))
         if layers is not None:
@@ -272,22 +269,22 @@ class LightEncoder(TorchOnDemand):
 
     @property
     def text_tokenizer(self) -> FileTokenizer:
-        """What turns texts into token ids."""
+        """Turns texts into token ids."""
         return self.stored.tokenizer
 
     @property
     def max_length(self) -> int:
-        """How many tokens of a text are read."""
+        """Maximum number of tokens of a text."""
         return self.stored.max_length
 
     @property
     def prompt(self) -> str:
-        """What is put before every text, as the model was saved with."""
+        """The saved prompt that precedes every text."""
         return self.stored.prompt
 
     @property
     def prompts(self) -> dict[str, str]:
-        """What the model was trained to have before texts, by the use that is made of them."""
+        """Prompts that the model was trained with, by the use of a text (``query`` and so on)."""
         return dict(self.stored.prompts)
 
     @property
@@ -302,13 +299,13 @@ class LightEncoder(TorchOnDemand):
 
     @property
     def width(self) -> int:
-        """Width of what the model computes."""
+        """Width of the model's vectors before truncation."""
         widths = [m.config["out_features"] for m in self.stored.modules if m.kind == "Dense"]
         return int(widths[-1] if widths else hidden_size(self.stored.config))
 
     @property
     def backbone_config(self) -> dict[str, Any]:
-        """The backbone's configuration; sizes of all architectures under the names of BERT."""
+        """The backbone's configuration, with sizes under BERT's names for all architectures."""
         config = self.stored.config
         one = config.get("first", config)
         sizes = {
@@ -319,12 +316,12 @@ class LightEncoder(TorchOnDemand):
         return {"hidden_act": one.get("activation", "gelu"), **config, **sizes}
 
     def graph_source(self) -> GraphSource:
-        """What a graph of the encoder is built from."""
+        """The parts that a graph of the encoder is built from."""
         return GraphSource(self.stored.config, self.stored.weights(), self.stored.modules)
 
     @property
     def graph_fingerprint(self) -> str:
-        """The hash of all that its graph depends on: weights, configuration and pooling."""
+        """The hash of everything that its graph depends on: weights, configuration and pooling."""
         stored = self.stored
         return digest(
             [stored.weights_digest, architecture(stored.config), module_states(stored.modules)]
@@ -332,7 +329,7 @@ class LightEncoder(TorchOnDemand):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its vectors: graph, tokenizer, length and prompt."""
+        """The hash of everything its vectors depend on: graph, tokenizer, length and prompt."""
         read = [self.text_tokenizer.content, self.max_length, self.prompt, *self._cut_mark]
         return digest([self.graph_fingerprint, read])
 
@@ -342,7 +339,7 @@ class LightEncoder(TorchOnDemand):
 
 
 def load_encoder(folder: Path, *, light: bool = False, **options: Any) -> TextEncoder:
-    """The encoder in ``folder``, by torch or without it; takes the options of ``Encoder.load``."""
+    """The encoder in ``folder``, with torch or without; takes the options of ``Encoder.load``."""
     if not light:
         from tertium.models.encoder import Encoder
 
@@ -352,7 +349,7 @@ def load_encoder(folder: Path, *, light: bool = False, **options: Any) -> TextEn
 
 
 def saved_prompts(folder: Path) -> tuple[str, dict[str, str]]:
-    """What a sentence-transformers folder puts before every text, and before those of some use."""
+    """The default prompt of a sentence-transformers folder, and the prompts by use of a text."""
     settings = read_json(folder / "config_sentence_transformers.json")
     prompts = {name: text for name, text in (settings.get("prompts") or {}).items() if text}
     return prompts.get(settings.get("default_prompt_name") or "", ""), prompts
@@ -373,7 +370,7 @@ def _read(
     *,
     backbone_only: bool,
 ) -> tuple[StoredEncoder, Pooling | None]:
-    """What a folder holds, and its pooling."""
+    """The encoder in a folder, and its pooling."""
     try:
         if backbone_only or not (folder / _MODULES).exists():
             found, chosen = _read_backbone(folder, name, pooling)
@@ -401,7 +398,7 @@ def _read_modules(folder: Path, manifest: Manifest | None) -> tuple[StoredEncode
 def _read_backbone(
     folder: Path, name: str, pooling: Pooling | None
 ) -> tuple[StoredEncoder, Pooling]:
-    """A plain transformers folder; those that hold an MLP of their own are left to torch."""
+    """A plain transformers folder; one with an MLP of its own is left to torch."""
     with safe_open(folder / SAFE, framework="numpy") as stored:
         if f"{MLP}.weight" in stored.keys():  # noqa: SIM118
             raise NotLightError(f"{folder} comes from a contrastive training script")
@@ -425,13 +422,13 @@ def _stored(folder: Path, modules: Sequence[Module], *, prompt: str = "") -> Sto
         limits = [tokenizer.max_length, config.get("max_position_embeddings")]
         known = [int(limit) for limit in limits if limit is not None and limit > 0]
         if not known:
-            raise NotLightError(f"{folder} does not say how many tokens the model reads")
+            raise NotLightError(f"{folder} does not state how many tokens the model reads")
         length = min(known)
     return StoredEncoder(folder, config, modules, tokenizer, int(length), prompt)
 
 
 def _check_weights(file: Path, config: Config) -> None:
-    """Raise unless all tensors are there, and numpy can read them."""
+    """Raise unless all tensors are present and numpy can read them."""
     if file.with_name(f"{SAFE}.index.json").exists():
         raise NotLightError(f"{file.parent} holds its weights in several files")
     with safe_open(file, framework="numpy") as stored:
@@ -446,7 +443,7 @@ def _check_weights(file: Path, config: Config) -> None:
 
 
 def _shortened(config: Config, layers: Sequence[int]) -> dict[str, Any]:
-    """The configuration of a backbone that keeps these of its layers, as ``keep_layers`` does."""
+    """The configuration of a backbone with only these layers, as ``keep_layers`` makes it."""
     depth = config.get("num_hidden_layers", 12)
     kept, known = list(layers), range(1, depth + 1)
     if config.get("model_type") not in ("bert", "roberta") or not kept:
@@ -457,7 +454,7 @@ def _shortened(config: Config, layers: Sequence[int]) -> dict[str, Any]:
 
 
 def _kept(weights: Arrays, layers: Sequence[int] | None) -> Arrays:
-    """The weights of these layers, counted from 1, under their new numbers, and all others."""
+    """Weights with only these layers, counted from 1 and renumbered."""
     if layers is None:
         return weights
     places = {str(layer - 1): str(at) for at, layer in enumerate(layers)}
@@ -486,7 +483,7 @@ def _kind(entry: Mapping[str, Any]) -> str:
 
 
 def _infer_pooling(names: Sequence[str], modules: Sequence[Module]) -> Pooling | None:
-    """Which of our poolings the modules amount to, if any; see ``models.pooling``."""
+    """Which of our poolings the modules implement, if any; see ``models.pooling``."""
     mode = pooling_mode(modules[0].config) if modules else ""
     if list(names) == ["Pooling"]:
         return Pooling(mode) if mode in ("cls", "mean") else None
@@ -498,7 +495,7 @@ def _pooling_modules(pooling: Pooling, config: Config) -> list[Module]:
     if pooling in (Pooling.CLS, Pooling.MEAN):
         return [Module("Pooling", {"pooling_mode": str(pooling)}, {})]
     if pooling not in LAYER_MIXES:
-        raise NotLightError(f"The pooling {pooling} is made by torch")
+        raise NotLightError(f"The pooling {pooling} needs torch")
     layers = int(config.get("num_hidden_layers") or config.get("n_layers") or 12)
     one, other = (index % (layers + 1) for index in LAYER_MIXES[pooling])
     weights = np.zeros(layers + 1 - one, np.float32)
@@ -508,7 +505,7 @@ def _pooling_modules(pooling: Pooling, config: Config) -> list[Module]:
 
 
 def _plain(name: str) -> str:
-    """A tensor's name without what training scripts and old versions put around it."""
+    """A tensor's name without the prefixes of training scripts, in its modern form."""
     name = modern_name(name)
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""Static embeddings without torch: rows of a table, averaged by numpy."""
+"""Static embeddings without torch: rows of a table, averaged with numpy."""
 
 import json
 from pathlib import Path
@@ -27,16 +27,16 @@ _TABLE = "embedding.weight"
 
 
 class LightStatic(TorchOnDemand, BagEncoder):
-    """What :class:`~tertium.models.static.StaticEncoder` is, read without torch.
+    """:class:`~tertium.models.static.StaticEncoder`, read without torch.
 
     Args:
-        folder: where its files are.
-        tokenizer: of ``tokenizers``.
+        folder: the folder with its files.
+        tokenizer: a tokenizer of ``tokenizers``.
         table: a vector for each token.
-        normalizes: whether vectors get length 1.
-        prompt: put before every text.
-        name: what results call the model.
-        training_data: what the model has seen.
+        normalizes: whether vectors are scaled to length 1.
+        prompt: precedes every text.
+        name: the model's name in results.
+        training_data: the data that the model was trained on.
     """
 
     normalizes = False
@@ -72,12 +72,12 @@ class LightStatic(TorchOnDemand, BagEncoder):
         pooling: Pooling | None = None,
         max_length: int | None = None,
     ) -> "LightStatic":
-        """Read a sentence-transformers folder of static embeddings, perhaps of length 1.
+        """Read a sentence-transformers folder of static embeddings, perhaps normalized.
 
         Takes the options of :meth:`StaticEncoder.load`.
 
         Raises:
-            NotLightError: it holds something else.
+            NotLightError: it contains something else.
         """
         check_whole(name or folder.name, pooling, max_length)
         try:
@@ -88,7 +88,7 @@ class LightStatic(TorchOnDemand, BagEncoder):
         except (OSError, ValueError, LookupError, TypeError, TertiumError) as error:
             raise NotLightError(f"{folder}: {error}") from error
         if not set(kinds) <= {"Normalize"} or set(stored) != {_TABLE}:
-            raise NotLightError(f"{folder} has more than a table of vectors")
+            raise NotLightError(f"{folder} contains more than a table of vectors")
         if stored[_TABLE].dtype != np.float32:
             raise NotLightError(f"{folder} is stored in {stored[_TABLE].dtype}")
         manifest = manifest or read_manifest(folder)
@@ -109,12 +109,12 @@ class LightStatic(TorchOnDemand, BagEncoder):
 
     @property
     def width(self) -> int:
-        """Width of what the model computes."""
+        """Width of the model's vectors."""
         return int(self.table.shape[1])
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its vectors: weights, tokenizer and prompt."""
+        """The hash of everything that its vectors depend on: weights, tokenizer and prompt."""
         modules = ["StaticEmbedding", *["Normalize"] * self.normalizes]
         about = [modules, tokenizer_content(self._backend), self.prompt, *self._cut_mark]
         return arrays_digest({f"0.{_TABLE}": self.table}, about)

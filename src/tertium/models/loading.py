@@ -1,4 +1,4 @@
-"""One way in: a reserved name, a folder or a hub id gives the right model for its kind."""
+"""Load a model of any kind from a reserved name, a folder or a hub id."""
 
 import os
 import warnings
@@ -61,8 +61,8 @@ def _load_cross(folder: Path, *, manifest: Manifest, **options: Any) -> Model:
     return load_it(folder, manifest=manifest, **options)
 
 
-# What ``load`` makes of a folder, by the kind that its ``tertium.json`` names. Members and adapters
-# are read here: they may be of any kind.
+# Loads a folder, by the kind that its ``tertium.json`` names. Mixtures and adapters are loaded
+# below, since their parts may be of any kind.
 KINDS: dict[Kind, Callable[..., Model]] = {
     Kind.ENCODER: load_encoder,
     Kind.TWIN: load_encoder,
@@ -73,7 +73,7 @@ KINDS: dict[Kind, Callable[..., Model]] = {
 }
 
 
-# What an adapter makes of its base's encoder, by its kind.
+# Models made from an adapter and the encoder of its base, by the adapter's kind.
 _ADAPTED: dict[Kind, type[PairScorer] | type[ConditionalScorer] | type[CrossScorer]] = {
     Kind.PAIR: PairScorer,
     Kind.CONDITIONAL: ConditionalScorer,
@@ -91,18 +91,18 @@ def load(
     trust_remote_code: bool = False,
     light: bool = False,
 ) -> Model:
-    """Load a model, run by torch; see :func:`tertium.load`, which also takes an engine.
+    """Load a model to run on torch; see :func:`tertium.load`, which also takes an engine.
 
-    With ``light`` it is read without torch, for an engine that is yet to be given to it.
+    With ``light`` it is read without torch, and needs an engine.
 
     Raises:
-        NotLightError: that cannot be done.
+        NotLightError: the model cannot be read without torch.
     """
     folder = resolve(name, revision=revision)
     if trust_remote_code:
         warnings.warn(
-            f"Python code that comes with {name} is run on this machine with your rights, because "
-            "trust_remote_code is set. Read it first: it can do anything that you can.",
+            f"Python code that comes with {name} runs on this machine with your permissions, "
+            "because trust_remote_code is set. Read it first: it can do anything that you can.",
             TertiumWarning,
             stacklevel=2,
         )
@@ -117,7 +117,7 @@ def load(
         return _load(folder, name=str(name), **options)
     except TertiumError:
         raise
-    except Exception as error:  # files of any content end in errors of many kinds
+    except Exception as error:  # arbitrary files cause errors of many kinds
         missing = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
         if missing is not None:
             raise missing from error
@@ -125,16 +125,16 @@ def load(
         reason = first if isinstance(error, OSError | ValueError) else repr(error)
         kind = NotLightError if light else TertiumError
         raise kind(
-            f"{folder} holds no model that can be loaded: {reason or repr(error)}"
+            f"{folder} does not contain a model that can be loaded: {reason or repr(error)}"
         ) from error
 
 
 def as_embedder(model: Model) -> Embedder:
-    """What gives the vectors of ``model``: the model itself, or one inside it."""
+    """The model that computes the vectors of ``model``: the model itself, or one inside it."""
     if model.takes_conditions or model.kind is Kind.CROSS:
         how = "under a condition" if model.takes_conditions else "by reading them together"
         raise TertiumError(
-            f"{model.name} compares sentences {how} and gives no vectors. Name an "
+            f"{model.name} compares sentences {how} and has no vectors. Name an "
             "encoder, such as default, or the folder 'encoder' inside it."
         )
     return cast(Embedder, model.vector_model)
@@ -160,11 +160,10 @@ def combine(
     """The plain sum of models, or JTCSE-UC's weighted one.
 
     Args:
-        models: whatever :func:`load` takes; a model that grades gives its encoder.
-        weight: of the last model; the sum of the others has the rest of 1 (default: the sum of
-            all).
-        pooling: use this pooling in all of them (default: each has its own).
-        name: what results call the ensemble (default: the names of its members).
+        models: anything that :func:`load` takes; of a model that grades, the encoder is used.
+        weight: weight of the last model; the others have 1 minus it (default: the plain sum).
+        pooling: the pooling of all members (default: each keeps its own).
+        name: the ensemble's name in results (default: the names of its members).
     """
     weights = member_weights(len(models), weight)
     members = [as_embedder(load(model, pooling=pooling)) for model in models]
@@ -174,11 +173,11 @@ def combine(
 def average(
     models: Sequence[str | os.PathLike[str]], *, weight: float | None = None
 ) -> ConditionalAverage:
-    """The mean of what models answer that take a condition.
+    """The mean of the scores of models that take conditions.
 
     Args:
-        models: whatever :func:`load` takes.
-        weight: of the last model; the others share the rest of 1 (default: equal shares).
+        models: anything that :func:`load` takes.
+        weight: weight of the last model; the others share the rest (default: equal weights).
     """
     weights = None
     if weight is not None:
@@ -198,9 +197,9 @@ def convert(
     """Write a model as a sentence-transformers folder with ``tertium.json``, and return it.
 
     Args:
-        source: whatever :func:`load` takes.
-        output: a folder that does not exist yet, or is empty.
-        pooling: the pooling to save, instead of the model's own.
+        source: anything that :func:`load` takes.
+        output: a new or empty folder.
+        pooling: the pooling to save instead of the model's own.
         revision: branch, tag or commit of a hub model.
     """
     folder = Path(output)
@@ -216,8 +215,8 @@ def write_towers(
     """Write both towers of a twin as two plain encoders, ``first`` and ``second``.
 
     Args:
-        source: a twin, by anything that :func:`load` takes.
-        output: a folder that does not exist yet, or is empty.
+        source: a twin; anything that :func:`load` takes.
+        output: a new or empty folder.
         revision: branch, tag or commit of a hub model.
     """
     folder = Path(output)
@@ -234,18 +233,18 @@ def write_towers(
 
 
 def shortened(model: Model, length: int | None) -> Model:
-    """``model``, which keeps so many numbers of each vector, the first ones; None for all."""
+    """``model``, set to keep the first ``length`` dimensions of each vector; None for all."""
     if length is None:
         return model
     if not isinstance(model, TextEncoder):
         raise TertiumError(
-            f"{model.name} is not a single encoder, whose vectors could be cut: leave truncate_dim "
-            "out, or name an encoder such as default or turbo."
+            f"truncate_dim is for a single encoder, which {model.name} is not: leave it out, or "
+            "name an encoder such as default or turbo."
         )
     if not 1 <= length <= model.width:
         raise TertiumError(
-            f"truncate_dim is {length}, and vectors of {model.name} have {model.width} numbers: "
-            f"take 1 to {model.width}."
+            f"truncate_dim is {length}, but vectors of {model.name} have {model.width} dimensions: "
+            f"choose 1 to {model.width}."
         )
     model.truncate_dim = length
     return model
@@ -259,9 +258,9 @@ def _load(
     kinds: Sequence[Kind] = tuple(Kind),
     **options: Any,
 ) -> Model:
-    """A model that is whole, an adapter on its base, or a mixture of its members.
+    """A complete model, an adapter on its base, or a mixture of its members.
 
-    ``above`` are the models that led here, outermost first; ``kinds`` are those allowed.
+    ``above`` are the models that led here, outermost first; ``kinds`` are the allowed kinds.
     """
     if folder in above or len(above) > _DEEPEST:
         raise TertiumError(
@@ -282,7 +281,7 @@ def _load(
         return load_encoder(folder, name=name, **options)
     model = _load_kind(folder, manifest, name=name, above=(*above, folder), **options)
     if not above and options["pooling"] in (None, manifest.pooling):
-        model.decision = read_decision(folder, manifest)  # of these scores and no others
+        model.decision = read_decision(folder, manifest)  # fitted on exactly these scores
         if model.decision is not None and model.vector_model is not model:
             model.vector_model.decision_around = model.decision
             model.vector_model.name_around = name
@@ -306,7 +305,7 @@ def _load_mixture(folder: Path, manifest: Manifest, *, name: str, **options: Any
     weights = [entry.weight for _, entry in entries]
     for place, _ in entries:
         if not place.is_dir():
-            raise TertiumError(f"{place} is missing: the model cannot do without this member.")
+            raise TertiumError(f"{place} is missing, but the model needs this member.")
     conditional = manifest.kind is Kind.CONDITIONAL
     kinds = (Kind.CONDITIONAL,) if conditional else (Kind.ENCODER, Kind.TWIN, Kind.STATIC)
     members = [_load(place, name=entry.name, kinds=kinds, **options) for place, entry in entries]
@@ -335,7 +334,7 @@ def _load_careful(folder: Path, manifest: Manifest, *, name: str, **options: Any
 
 
 def _inner_name(details: Mapping[str, Any], name: str, key: str) -> str:
-    """A model inside goes by its own name, or is a folder of the one around it."""
+    """The name of a model inside another: a reserved name, or its folder there."""
     named = str(details.get(key))
     return named if named in NAMES else f"{name}/{Path(named).name}"
 
@@ -348,7 +347,7 @@ def _load_adapter(
     max_length: int | None,
     **options: Any,
 ) -> Model:
-    """What differs from a base, which may be an adapter itself, on that base."""
+    """An adapter on its base, which may be an adapter itself."""
     length = max_length or manifest.details.get("max_length")
     place = resolve_base(folder, manifest.details)
     base = _load(place, pooling=None, max_length=length, **options).vector_model

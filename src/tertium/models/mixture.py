@@ -1,4 +1,4 @@
-"""Several models as one: the sum of embeddings, or the mean of answers under a condition."""
+"""Several models as one: the sum of their embeddings, or the mean of their conditional scores."""
 
 import math
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ __all__ = ["ConditionalAverage", "Ensemble", "member_weights"]
 
 
 def member_weights(count: int, last: float | None = None) -> list[float]:
-    """Factors of ``count`` members: 1 each, or JTCSE-UC's where the last one has its own weight.
+    """Weights of ``count`` members: 1 each, or JTCSE-UC's if the last one has its own weight.
 
     With ``last = w`` the embedding is (1 - w) times the sum of the others plus w times the last
-    (JTCSE, Zong et al., 2025; its authors take w = 0.7).
+    (JTCSE, Zong et al., 2025; its authors use w = 0.7).
 
     >>> member_weights(3)
     [1.0, 1.0, 1.0]
@@ -33,14 +33,14 @@ def member_weights(count: int, last: float | None = None) -> list[float]:
     if last is None:
         return [1.0] * count
     if count < 2:
-        raise TertiumError("A weight for the last model needs another model before it.")
+        raise TertiumError("A weight for the last model needs at least two models.")
     if not (math.isfinite(last) and 0 < last < 1):
-        raise TertiumError(f"The weight of the last model lies between 0 and 1, not {last:g}.")
+        raise TertiumError(f"The weight of the last model must be between 0 and 1, got {last:g}.")
     return [1 - last] * (count - 1) + [last]
 
 
 class _Mixture(Model):
-    """Weighted members, saved as folders inside one; a mixture of mixtures is flat."""
+    """Weighted members, saved as folders inside one; mixtures of mixtures are flattened."""
 
     name: str = ""
     members: tuple[Member, ...] = ()
@@ -55,13 +55,13 @@ class _Mixture(Model):
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The factor of each member."""
+        """The weight of each member."""
         return tuple(member.weight for member in self.members)
 
     def save(self, folder: Path | str) -> None:
-        """Save every member as a folder of its own inside ``folder``, with their weights.
+        """Save every member in a subfolder of ``folder``, together with the weights.
 
-        A member that was loaded as an adapter is saved as one.
+        A member that was loaded from an adapter is saved as one.
         """
         entries = [
             MemberEntry(folder=f"member-{number}", name=each.model.name, weight=each.weight)
@@ -75,15 +75,15 @@ class _Mixture(Model):
 
 
 class Ensemble(_Mixture, Embedder):
-    """Embeddings of several encoders, weighted and added: ``encode``, ``score``, ``save``.
+    """The weighted sum of several encoders' embeddings: ``encode``, ``score``, ``save``.
 
-    Each member reads a text with its own tokenizer and in its own batches, so that an ensemble
-    takes as long as its members one after another.
+    Each member reads a text with its own tokenizer and in its own batches, so an ensemble takes as
+    long as its members one after another.
 
     Args:
-        members: models with embeddings of the same width; an ensemble stands for its own members.
-        weights: a factor for each (default: 1, the plain sum).
-        name: what results call the model.
+        members: models with embeddings of the same width; an ensemble contributes its members.
+        weights: a weight for each (default: 1, the plain sum).
+        name: the model's name in results.
 
     Example:
         >>> import tertium
@@ -111,8 +111,8 @@ class Ensemble(_Mixture, Embedder):
             if encoder.dimension != first.dimension:
                 raise TertiumError(
                     f"Vectors of different widths cannot be added: {first.name} has "
-                    f"{first.dimension}, {encoder.name} has {encoder.dimension}. Bring the one to "
-                    "the width of the other: tertium distil MODEL --student … --keep-projection"
+                    f"{first.dimension}, {encoder.name} has {encoder.dimension}. Distil one to the "
+                    "width of the other: tertium distil MODEL --student … --keep-projection"
                 )
 
     @property
@@ -130,8 +130,8 @@ class Ensemble(_Mixture, Embedder):
     ) -> Any:
         """One row per text; takes the options of :meth:`Encoder.encode`.
 
-        ``normalize`` scales the sum, not its parts. Cut texts are counted for the member that cuts
-        most.
+        ``normalize`` scales the sum, not its parts. Cut texts are those of the member that cuts
+        the most.
         """
         asked = options.pop("normalize", False), options.pop("normalize_embeddings", False)
         counted = options.pop("truncation", None)
@@ -155,15 +155,15 @@ class Ensemble(_Mixture, Embedder):
 
 
 class ConditionalAverage(_Mixture, TripleScorer):
-    """The weighted mean of what several conditional models answer.
+    """The weighted mean of several conditional models' scores.
 
-    A cross-encoder and a bi-encoder err differently, so that their mean is often better than
+    A cross-encoder and a bi-encoder make different errors, so their mean is often better than
     either; it takes as long as both.
 
     Args:
         members: models with the same scale.
-        weights: a share for each, scaled to sum to 1 (default: equal shares).
-        name: what results call the model.
+        weights: a weight for each, scaled to sum to 1 (default: equal weights).
+        name: the model's name in results.
     """
 
     def __init__(
@@ -193,14 +193,14 @@ class ConditionalAverage(_Mixture, TripleScorer):
     def _passages(
         self, items: Sequence[tuple[str, ...]], prompt: str | None = None
     ) -> list[list[Span]]:
-        """Those of the member that reads least."""
+        """Those of the member with the shortest limit."""
         each = (member.model._passages(items) for member in self.members)
         return [max(spans, key=len) for spans in zip(*each, strict=True)]
 
     def grade(
         self, triples: list[TextTriple], *, progress: bool | None, truncation: TokenizationStats
     ) -> NDArray[np.float32]:
-        """Weighted mean; cut triples are counted for the member that cuts most."""
+        """The weighted mean; cut triples are those of the member that cuts the most."""
         counts = [TokenizationStats() for _ in self.members]
         answers = [
             member.model.grade(triples, progress=progress, truncation=count)

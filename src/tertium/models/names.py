@@ -1,4 +1,4 @@
-"""What a model's name stands for, told without loading anything heavy; the default model."""
+"""Models by name: reserved names, folders and hub ids, without loading anything heavy."""
 
 import json
 import os
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _SHIPPED = Path(__file__).parents[1] / "shipped"  # adapters that come with the package
-INNER = ("fast", "judge")  # what a careful scorer is made of
+INNER = ("fast", "judge")  # the models inside a careful scorer
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -101,7 +101,8 @@ def resolve(name: str | os.PathLike[str], *, revision: str | None = None) -> Pat
     if path.is_dir():
         if not any((path / file).exists() for file in ("modules.json", "config.json", FILE_NAME)):
             raise ModelNotFoundError(
-                f"{path} holds no model: neither {FILE_NAME} nor modules.json nor config.json."
+                f"{path} does not contain a model: there is no {FILE_NAME}, modules.json or "
+                "config.json."
             )
         return path
     if path.exists():
@@ -117,9 +118,9 @@ def is_shared_name(name: str) -> bool:
 
 
 def resolve_base(folder: Path, details: Mapping[str, Any]) -> Path:
-    """The folder of the model that the adapter in ``folder`` changes.
+    """The folder of the model that the adapter in ``folder`` applies to.
 
-    It is not looked for among the folders here: a model from elsewhere must not choose among them.
+    Local folders are not searched: a model from elsewhere must not choose one of them.
     """
     base = details["base"]
     if not isinstance(base, str) or not (base in NAMES or _HUB_ID.fullmatch(base)):
@@ -131,7 +132,7 @@ def resolve_base(folder: Path, details: Mapping[str, Any]) -> Path:
 
 
 def resolve_inner(folder: Path, details: Mapping[str, Any], key: str) -> Path:
-    """The folder of a model that the one in ``folder`` is made of: inside it, or by its name."""
+    """The folder of a model inside the one in ``folder``: a subfolder, or a reserved name."""
     named = details.get(key)
     if isinstance(named, str) and named in NAMES:
         return NAMES[named].folder()
@@ -142,15 +143,12 @@ def resolve_inner(folder: Path, details: Mapping[str, Any], key: str) -> Path:
             f"({', '.join(NAMES)}) nor a folder inside. Save the model again."
         )
     if not (folder / named).is_dir():
-        raise TertiumError(f"{folder / named} is missing: the model cannot do without it.")
+        raise TertiumError(f"{folder / named} is missing, but the model needs it.")
     return folder / named
 
 
 def folders_below(folder: Path, details: Mapping[str, Any]) -> list[Path]:
-    """Other models that the one in ``folder`` builds on: an adapter's base, or what it is made of.
-
-    Those inside the folder are not among them.
-    """
+    """Other models that the one in ``folder`` depends on, except those inside the folder."""
     found = [resolve_base(folder, details)] if "base" in details else []
     inner = [details.get(key) for key in INNER]
     return found + [NAMES[name].folder() for name in inner if name in NAMES]
@@ -166,7 +164,7 @@ def is_static(folder: Path) -> bool:
 
 
 def takes_conditions(name: str | os.PathLike[str], *, revision: str | None = None) -> bool:
-    """Whether a model scores triples rather than pairs; it is not loaded for that."""
+    """Whether a model scores triples rather than pairs, without loading it."""
     if name in NAMES:
         return NAMES[str(name)].kind is Kind.CONDITIONAL
     manifest = read_manifest(resolve(name, revision=revision))
@@ -174,7 +172,7 @@ def takes_conditions(name: str | os.PathLike[str], *, revision: str | None = Non
 
 
 def decision_of(name: str | os.PathLike[str]) -> Decision | None:
-    """What was fitted for a model; it is not loaded for that."""
+    """The decision that was fitted for a model, without loading it."""
     folder = resolve(name)
     manifest = read_manifest(folder)
     return None if manifest is None else read_decision(folder, manifest)
@@ -192,7 +190,7 @@ def _from_hub(repository: str, revision: str | None) -> Path:
             allow_patterns=["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"],
             ignore_patterns=["onnx/*", "openvino/*"],
         )
-    except Exception as error:  # the hub client has many kinds of error, all of them mean this
+    except Exception as error:  # the hub client has many kinds of error, which all mean this
         raise ModelNotFoundError(
             f"Model '{repository}' is not a reserved name ({', '.join(NAMES)}), not a folder here, "
             "not in the local cache, and could not be fetched from the hub "
@@ -201,7 +199,7 @@ def _from_hub(repository: str, revision: str | None) -> Path:
     path = Path(folder)
     if not any(path.rglob("*.safetensors")) and weights_file(path) is None:
         raise TertiumError(
-            f"No safetensors weights of '{repository}' are on the hub or in its cache, and pickled "
+            f"'{repository}' has no safetensors weights on the hub or in the cache, and pickled "
             "ones are not fetched. Name a revision that has them, such as refs/pr/1, or download "
             "the repository yourself and run: tertium convert FOLDER -o DIR"
         )

@@ -49,8 +49,8 @@ def _siamese(config: Mapping[str, Any], weights: Arrays, u: Matrix, v: Matrix) -
     return np.asarray(joined @ weights["dense.weight"].T + weights["dense.bias"])
 
 
-# Scores ``[n, k]`` of two vectors each, by the kind of a head, from its configuration and weights.
-# A head that is not here grades by torch.
+# Scores ``[n, k]`` of pairs of vectors, from a head's configuration and weights, by its kind.
+# Other heads are run by torch.
 GRADES: dict[str, Callable[[Mapping[str, Any], Arrays, Matrix, Matrix], Matrix]] = {
     "siamese": _siamese,
     "cosine": _cosine,
@@ -61,8 +61,8 @@ class PairScorer(Embedder):
     """Graded similarity: ``score`` on the label scale, ``classify``, ``encode``.
 
     Args:
-        encoder: gives the vectors.
-        head: compares them: a torch module, or what a folder holds of one.
+        encoder: computes the vectors.
+        head: compares them: a torch module, or a saved head.
         labels: the scale of scores.
 
     Example:
@@ -98,14 +98,14 @@ class PairScorer(Embedder):
         manifest: Manifest | None = None,
         pooling: Pooling | None = None,
     ) -> PairScorer:
-        """Change ``encoder`` to what :meth:`save_adapter` saved."""
+        """Apply to ``encoder`` what :meth:`save_adapter` saved."""
         manifest = _checked(manifest or read_manifest(folder), folder)
         adapted, _ = adapted_encoder(encoder, folder, manifest, pooling=pooling)
         return cls.attach(adapted, folder, manifest)
 
     @classmethod
     def attach(cls, encoder: TextEncoder, folder: Path, manifest: Manifest | None) -> PairScorer:
-        """Give ``encoder`` the head and labels that ``folder`` holds."""
+        """``encoder`` with the head and labels in ``folder``."""
         details = _checked(manifest, folder).details
         width = encoder.dimension
         shape = ModelShape(dimension=width, embedding=width, heads=0, depth=0)
@@ -113,7 +113,7 @@ class PairScorer(Embedder):
         labels = read_labels(details.get("labels"), folder / FILE_NAME)
         scorer = cls(encoder, saved, labels)
         if saved.config["kind"] not in GRADES:
-            _ = scorer.head  # says now what is wrong with it
+            _ = scorer.head  # raises now if something is wrong with it
         return scorer
 
     @property
@@ -129,7 +129,7 @@ class PairScorer(Embedder):
 
     @property
     def name(self) -> str:
-        """What results call the model."""
+        """The model's name in results."""
         return str(self._reader.name)
 
     @property
@@ -144,12 +144,12 @@ class PairScorer(Embedder):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its scores: encoder, head and labels."""
+        """The hash of everything that its scores depend on: encoder, head and labels."""
         description = [self._head.config, self.scale, self.labels.step]
         return digest([super().fingerprint, arrays_digest(self._head.weights, description)])
 
     def encode(self, texts: str | Sequence[str], **options: Any) -> Any:
-        """Embeddings, as :meth:`Encoder.encode` gives them."""
+        """Embeddings; see :meth:`Encoder.encode`."""
         return self._reader.encode(texts, **options)
 
     def classify(
@@ -159,7 +159,7 @@ class PairScorer(Embedder):
         return self.labels.nearest(self.score(pairs, **options))
 
     def compare(self, first: Tensor, second: Tensor) -> Tensor:
-        """What :meth:`grade_vectors` computes, in torch and with gradients."""
+        """The same as :meth:`grade_vectors`, in torch and with gradients."""
         import torch
 
         scores: Tensor = self.head(first, second)
@@ -169,7 +169,7 @@ class PairScorer(Embedder):
         return scores.squeeze(1)
 
     def grade_vectors(self, first: Matrix, second: Matrix) -> Matrix:
-        """The head's scores, also beyond the scale; of a classifier the expected label."""
+        """The head's scores, not clipped to the scale; for a classifier, the expected label."""
         config = self._head.config
         if config["kind"] not in GRADES:
             return self._grade_by_torch(first, second)
@@ -194,7 +194,7 @@ class PairScorer(Embedder):
         return np.asarray(rows, dtype=np.float32).reshape(len(first), len(second))
 
     def save(self, folder: Path | str) -> None:
-        """Save as a sentence-transformers folder that also holds the head."""
+        """Save as a sentence-transformers folder that also contains the head."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             self.encoder.write(temporary)
             save_file(self._head.weights, temporary / HEAD)
@@ -203,7 +203,7 @@ class PairScorer(Embedder):
     def save_adapter(
         self, folder: Path | str, adapter: Mapping[str, ArrayLike], *, base: str
     ) -> None:
-        """Save only what differs from the model ``base``, a reserved name or a hub id."""
+        """Save only the difference from ``base``, a reserved name or a hub id."""
         with atomic_folder(Path(folder), last=FILE_NAME) as temporary:
             write_adapter(adapter, temporary)
             save_file(self._head.weights, temporary / HEAD)
@@ -225,5 +225,5 @@ class PairScorer(Embedder):
 
 def _checked(manifest: Manifest | None, folder: Path) -> Manifest:
     if manifest is None or manifest.kind is not Kind.PAIR:
-        raise TertiumError(f"{folder} holds no pair scorer.")
+        raise TertiumError(f"{folder} does not contain a pair scorer.")
     return manifest

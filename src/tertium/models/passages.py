@@ -1,8 +1,8 @@
-"""Long texts in passages: cut at the ends of sentences, so that none is longer than a model reads.
+"""Long texts in passages, cut at the ends of sentences to fit a model's maximum length.
 
-Neighbours share some sentences, so that what stands at a border is found whole in one of them.
-Two long texts are compared by their passages: each counts as much as it has in common with the
-most similar passage of the other text.
+Neighbouring passages overlap by a few sentences, so that what is at a border is complete in one of
+them. Two long texts are compared by passages: each scores what it scores with the most similar
+passage of the other text.
 """
 
 import re
@@ -20,25 +20,27 @@ if TYPE_CHECKING:
     from tertium.models.base import Model
     from tertium.models.tokenizer import Tokenizer
 
-__all__ = ["Alignment", "Count", "Span", "align", "counter", "cut_long", "cut_texts"]
-__all__ += ["sentences"]
+__all__ = [
+    *("Alignment", "Count", "Span"),
+    *("align", "counter", "cut_long", "cut_texts", "sentences"),
+]
 
 Span = tuple[int, int]  # first character, and the first one after the last
 
-Count = Callable[[Sequence[str]], list[int]]  # tokens of each text itself
+Count = Callable[[Sequence[str]], list[int]]  # tokens of each text, without special ones
 
 _TOGETHER = 4096  # pairs of passages that are scored together
-_LEAST = 8  # tokens of a passage, else texts are not cut
-_OVERLAP = 0.2  # share of a passage that the one before it may have as well
+_LEAST = 8  # tokens in a passage; with less room, texts are not cut
+_OVERLAP = 0.2  # maximum share of a passage that repeats the one before
 _END = re.compile(
     "(?<=[.!?\u2026])[\"')\\]\u00bb\u201d\u2019]*\\s+"  # a full stop, closing quotes, white space
-    "|(?<=[\u3002\uff01\uff1f])\\s*"  # those of Chinese and Japanese need no white space
+    "|(?<=[\u3002\uff01\uff1f])\\s*"  # Chinese and Japanese ones need no white space
     r"|\s*\n\s*\n\s*"  # an empty line
 )
 
 
 def sentences(text: str) -> list[Span]:
-    """Where sentences begin and end; white space between them belongs to none.
+    """Where sentences begin and end, without the white space between them.
 
     >>> [("One. Two!"[a:b]) for a, b in sentences("One. Two!")]
     ['One.', 'Two!']
@@ -56,12 +58,12 @@ def sentences(text: str) -> list[Span]:
 def cut_long(
     model: "Model", texts: Sequence[str], *, prompt: str | None = None
 ) -> list[list[Span]]:
-    """The passages of each text; a text that the model reads whole has none.
+    """The passages of each text; none for a text that the model reads whole.
 
     Args:
-        model: one without readers, or with static ones only, reads everything.
-        texts: any.
-        prompt: put before every passage (default: that of the model).
+        model: a model without readers, or with only static ones, reads everything.
+        texts: texts of any length.
+        prompt: precedes every passage (default: the model's).
     """
     readers = [reader for reader in model.readers if reader.max_length < sys.maxsize]
     if not readers:
@@ -69,7 +71,7 @@ def cut_long(
     reader = min(readers, key=lambda each: each.max_length)
     before = reader.prompt if prompt is None else prompt
     budget = reader.max_length - len(reader.text_tokenizer.ids([before])[0])
-    # No tokenizer makes more tokens than there are bytes.
+    # A text has at most as many tokens as bytes.
     long = [at for at, text in enumerate(texts) if len(text) > budget // 4]
     long = [at for at in long if len(texts[at].encode(errors="replace")) > budget]
     found: list[list[Span]] = [[] for _ in texts]
@@ -83,13 +85,13 @@ def cut_long(
 
 
 def counter(tokenizer: "Tokenizer") -> Count:
-    """Counts tokens without those that frame a text."""
+    """A function that counts tokens without special ones."""
     frame = len(tokenizer.ids([""])[0])
     return lambda texts: [len(ids) - frame for ids in tokenizer.ids(list(map(valid_text, texts)))]
 
 
 def cut_texts(texts: Sequence[str], count: Count, budget: int) -> list[list[Span]]:
-    """The passages of each text, of at most ``budget`` tokens; none if it is not longer."""
+    """The passages of each text, of at most ``budget`` tokens; none for a text that fits."""
     if budget < _LEAST or not texts:
         return [[] for _ in texts]
     return [
@@ -112,7 +114,7 @@ def _cut(text: str, count: Count, budget: int) -> list[Span]:
 
 
 def _packed(pieces: Sequence[Span], lengths: Sequence[int], budget: int) -> Iterator[Span]:
-    """As many sentences as fit, then those that follow and the last few before them."""
+    """Passages of as many sentences as fit, each starting with the last few of the one before."""
     first, total = 0, 0
     for at, length in enumerate(lengths):
         if total + length > budget:
@@ -138,10 +140,10 @@ class Alignment:
     """Pairs or triples whose texts are compared by their passages.
 
     Attributes:
-        parts: all distinct passages; a text that is read whole is one.
-        places: for both texts of each item, the places of their passages among ``parts``.
+        parts: all distinct passages; a text that is read whole is one passage.
+        places: for both texts of each item, the positions of their passages in ``parts``.
         rest: the condition of each item, if it has one.
-        cut: items of which not all passages are read.
+        cut: number of items whose passages are not all read.
     """
 
     parts: list[str]
@@ -154,13 +156,13 @@ class Alignment:
         return ((a, b) for first, second in self.places for a in first for b in second)
 
     def items(self) -> Iterator[tuple[Any, ...]]:
-        """The same as texts, with the condition of the item."""
+        """The same as texts, with the item's condition."""
         for (first, second), rest in zip(self.places, self.rest, strict=True):
             for a in first:
                 yield from ((self.parts[a], self.parts[b], *rest) for b in second)
 
     def score(self, score: Callable[[list[Any]], NDArray[Any]]) -> NDArray[np.float32]:
-        """Scores of the items, from those that ``score`` gives pairs of passages."""
+        """Scores of the items, from the scores of pairs of passages."""
         return self.join(np.concatenate([score(some) for some in chunks(self.items(), _TOGETHER)]))
 
     def score_vectors(
@@ -177,9 +179,9 @@ class Alignment:
         return self.join(np.concatenate(found))
 
     def join(self, scores: NDArray[Any]) -> NDArray[np.float32]:
-        """The score of each item: the mean over the passages of both texts, each text half of it.
+        """The score of each item: the mean over the passages of both texts, with equal weight.
 
-        A passage counts as much as it scores with the best passage of the other text.
+        A passage scores what it scores with the best passage of the other text.
         """
         found = np.empty(len(self.places), np.float32)
         start = 0
@@ -194,12 +196,12 @@ class Alignment:
 def align(
     items: Sequence[tuple[str, ...]], spans: Sequence[list[Span]], *, most: int | None = None
 ) -> Alignment | None:
-    """Items in passages; None if all texts are read whole.
+    """Items split into passages; None if all texts are read whole.
 
     Args:
         items: two texts each, perhaps with a condition.
-        spans: the passages of first and second texts in turn; none for what is read whole.
-        most: passages of a text that are read; None: all.
+        spans: the passages of first and second texts in turn; none for a text that is read whole.
+        most: maximum passages of a text; None for all.
     """
     if not any(spans):
         return None

@@ -1,4 +1,4 @@
-"""Poolings as stock sentence-transformers modules, so that a saved model needs nothing of ours."""
+"""Poolings as stock sentence-transformers modules, so that a saved model does not need tertium."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ from tertium.types import LAYER_MIXES, Pooling
 __all__ = ["POOLINGS", "infer_pooling", "pooling_modules"]
 
 _FRESH_HEAD_SEED = 42
-_STOCK = {"lasttoken": Pooling.LAST}  # what sentence-transformers calls ours
+_STOCK = {"lasttoken": Pooling.LAST}  # names in sentence-transformers
 
 
 class Origin(NamedTuple):
-    """What a pooling's modules are made from; see :func:`pooling_modules`."""
+    """The arguments of :func:`pooling_modules`."""
 
     transformer: Transformer
     checkpoint: Path | None
@@ -44,15 +44,15 @@ def pooling_modules(
     Args:
         transformer: the first module of the model.
         pooling: which pooling to express.
-        checkpoint: folder whose pretrained pooler ``pooler`` takes, and whose MLP ``cls_mlp``
-            takes; without one, or where it holds none, the layer is fresh and seeded.
-        name: what the user called the model; published ones hold their MLP as the pooler.
+        checkpoint: folder with the pretrained pooler for ``pooler`` and the MLP for ``cls_mlp``;
+            if it has none, or without a folder, the layer is new and seeded.
+        name: the model's name; published models contain their MLP as the pooler.
     """
     return POOLINGS[pooling](Origin(transformer, checkpoint, name))
 
 
 def infer_pooling(modules: Sequence[nn.Module]) -> Pooling | None:
-    """Which of our poolings a list of sentence-transformers modules amounts to, if any."""
+    """Which of our poolings a list of sentence-transformers modules implements, if any."""
     names = [
         type(module).__name__ for module in modules[1:] if type(module).__name__ != "Normalize"
     ]
@@ -94,7 +94,7 @@ def _layer_mix(pooling: Pooling, origin: Origin) -> list[Module]:
     return [mix, origin.stock("mean")]
 
 
-# Each makes the modules that follow a transformer.
+# Functions that create the modules after a transformer.
 POOLINGS: dict[Pooling, Callable[[Origin], list[Module]]] = {
     Pooling.CLS: lambda origin: [origin.stock("cls")],
     Pooling.CLS_MLP: _cls_mlp,
@@ -127,8 +127,8 @@ def _pretrained_pooler(checkpoint: Path) -> tuple[Tensor, Tensor] | None:
     pooler = getattr(getattr(model, "pooler", None), "dense", None)
     if pooler is None or any("pooler" in key for key in loading["missing_keys"]):
         warnings.warn(
-            f"{checkpoint} holds no pretrained pooler: a fresh one (seed {_FRESH_HEAD_SEED}) is "
-            "used and will be saved with the model.",
+            f"{checkpoint} has no pretrained pooler: a new one (seed {_FRESH_HEAD_SEED}) is used "
+            "and will be saved with the model.",
             TertiumWarning,
             stacklevel=2,
         )

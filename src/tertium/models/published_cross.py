@@ -1,4 +1,4 @@
-"""Cross-encoders that sentence-transformers saved, as they are: their activation, their scale."""
+"""Cross-encoders saved by sentence-transformers, with their own activation and scale."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _BATCH = 32
 
 @dataclass(frozen=True)
 class _Classifier:
-    """What an architecture calls the two linear maps of its classifier, and what is between them.
+    """The names of the two linear maps of an architecture's classifier, and their activation.
 
-    The state that they start from is the first token's.
+    Their input is the first token's state.
     """
 
     dense: str = "classifier.dense"
@@ -62,9 +62,9 @@ _CLASSIFIERS = {
 
 
 def is_cross_encoder(folder: Path) -> bool:
-    """Whether a folder holds what ``CrossEncoder`` of sentence-transformers saves or loads.
+    """Whether ``CrossEncoder`` of sentence-transformers saved the folder, or can load it.
 
-    Older versions, and transformers itself, leave only the name of a classifier in the config.
+    Older versions, and transformers itself, only name a classifier in the configuration.
     """
     saved_as = read_json(folder / "config_sentence_transformers.json").get("model_type")
     if saved_as is not None or (folder / "modules.json").exists():
@@ -84,15 +84,15 @@ def load_published(
     trust_remote_code: bool = False,
     **options: Any,
 ) -> CrossModel:
-    """Load a folder that :func:`is_cross_encoder` knows.
+    """Load a folder for which :func:`is_cross_encoder` is true.
 
-    Its scores are those of ``CrossEncoder.predict``. With a sigmoid they go from 0 to 1. A model
-    without activation gives logits, which have no scale: tertium gives their sigmoid, in the same
-    order, and says so.
+    Its scores are those of ``CrossEncoder.predict``; with a sigmoid they range from 0 to 1. A
+    model without an activation returns logits, which have no scale: tertium returns their sigmoid,
+    which has the same order, and warns.
 
     Raises:
         TertiumError: a classifier of several classes, another activation, or a ``pooling``.
-        NotLightError: ``light`` is wanted, and only torch can run the model.
+        NotLightError: ``light`` is set, and only torch can run the model.
     """
     if pooling is not None:
         raise TertiumError(f"{name} reads pairs together and pools nothing: leave pooling out.")
@@ -123,8 +123,8 @@ class PublishedCrossEncoder(CrossScorer):
 
     Args:
         scorer: backbone and classifier.
-        folder: where it is from.
-        activation: what makes a score of the model's output, by its name.
+        folder: the folder it was loaded from.
+        activation: name of the activation that turns the model's output into a score.
     """
 
     def __init__(self, scorer: ConditionalScorer, *, folder: Path, activation: str) -> None:
@@ -133,7 +133,7 @@ class PublishedCrossEncoder(CrossScorer):
         self.activation = activation
 
     def save(self, folder: Path | str) -> None:
-        """A copy of its folder, which sentence-transformers reads as before."""
+        """Copy its folder, which sentence-transformers reads as before."""
         with atomic_folder(Path(folder), last="config.json") as temporary:
             hidden = shutil.ignore_patterns(".*")
             shutil.copytree(self._folder, temporary, dirs_exist_ok=True, ignore=hidden)
@@ -143,9 +143,9 @@ class TorchCrossEncoder(CrossModel):
     """A published cross-encoder of any other architecture, run by sentence-transformers.
 
     Args:
-        model: as sentence-transformers loads it.
-        name: what results call it.
-        activation: what makes a score of the model's output, by its name.
+        model: the model of sentence-transformers.
+        name: the model's name in results.
+        activation: name of the activation that turns the model's output into a score.
     """
 
     name: str = ""
@@ -158,7 +158,7 @@ class TorchCrossEncoder(CrossModel):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of its weights and of what makes scores of them."""
+        """The hash of its weights, activation and length."""
         found = hashlib.sha256(f"{self.activation} {self._limit}".encode())
         for key, tensor in sorted(self._model.state_dict().items()):
             found.update(key.encode())
@@ -166,7 +166,7 @@ class TorchCrossEncoder(CrossModel):
         return found.hexdigest()
 
     def save(self, folder: Path | str) -> None:
-        """As sentence-transformers saves it."""
+        """Save with sentence-transformers."""
         self._model.save_pretrained(str(folder))
 
     def _grade(
@@ -206,7 +206,7 @@ class TorchCrossEncoder(CrossModel):
 
 
 def _checked_activation(folder: Path, name: str, *, trusted: bool) -> str:
-    """The name of the activation, of a model that has one output and a scale."""
+    """The name of the activation; raises unless the model has one output and a known scale."""
     config = read_json(folder / "config.json")
     labels = config.get("id2label")
     outputs = len(labels) if isinstance(labels, dict) else config.get("num_labels", 2)
@@ -220,7 +220,7 @@ def _checked_activation(folder: Path, name: str, *, trusted: bool) -> str:
     saved = saved or inside.get("activation_fn")
     path = str(saved or config.get("sbert_ce_default_activation_function") or "torch.Sigmoid")
     if not trusted and not path.startswith("torch."):
-        path = "torch.Sigmoid"  # as sentence-transformers does: it imports no other code
+        path = "torch.Sigmoid"  # like sentence-transformers, which imports no other code
     activation = path.rpartition(".")[2]
     if activation not in ("Sigmoid", "Identity"):
         raise TertiumError(

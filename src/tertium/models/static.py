@@ -1,4 +1,4 @@
-"""Static embeddings: the mean of the vectors of single tokens, for corpora of any size."""
+"""Static embeddings: the mean of token vectors, for corpora of any size."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +27,7 @@ Matrix = NDArray[np.float32]
 
 
 class StaticEncoder(BagEncoder, Encoder):
-    """Texts to vectors without a transformer: hundreds of times faster, and less exact."""
+    """From texts to vectors without a transformer: hundreds of times faster, but less accurate."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class StaticEncoder(BagEncoder, Encoder):
     ) -> "StaticEncoder":
         """Load a sentence-transformers folder that begins with static embeddings.
 
-        Takes the options of :meth:`Encoder.load`; ``pooling`` and ``max_length`` must be None, for
-        texts are read whole. The default device is the processor, which is as fast as any.
+        Takes the options of :meth:`Encoder.load`; ``pooling`` and ``max_length`` must be None,
+        since texts are read whole. The default device is the CPU, which is as fast as any.
         """
         called = name or folder.name
         check_whole(called, pooling, max_length)
@@ -79,14 +79,14 @@ class StaticEncoder(BagEncoder, Encoder):
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all that decides about its vectors: weights, tokenizer and prompt."""
+        """The hash of everything that its vectors depend on: weights, tokenizer and prompt."""
         modules = [type(module).__name__ for module in self.model]
         about = [modules, tokenizer_content(self._backend), self.prompt, *self._cut_mark]
         return arrays_digest(numbers(self.model), about)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """There is none that gives batches for a transformer."""
+        """Raises: there is none for a transformer."""
         raise self._refusal()
 
     @property
@@ -98,7 +98,7 @@ class StaticEncoder(BagEncoder, Encoder):
         return cast(StaticEmbedding, self.model[0]).tokenizer
 
     def _select_hidden_states(self) -> None:
-        """There are none."""
+        """Do nothing: there are none."""
 
     @torch.inference_mode()
     def _means(self, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> Matrix:

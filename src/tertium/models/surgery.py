@@ -29,11 +29,11 @@ __all__ = [
 
 
 def append_linear(encoder: Encoder, linear: nn.Linear) -> None:
-    """Let ``encoder`` end with ``linear``, as a stock sentence-transformers module, in place."""
+    """Append ``linear`` to ``encoder`` in place, as a stock sentence-transformers module."""
     if encoder.normalizes:
         raise TertiumError(
-            f"{encoder.name} ends with vectors of length 1, and a layer behind that would undo it. "
-            "Set encoder.normalize to false."
+            f"{encoder.name} normalizes its vectors, which a layer after that would undo. Set "
+            "encoder.normalize to false."
         )
     dense = Dense(
         linear.in_features,
@@ -46,7 +46,7 @@ def append_linear(encoder: Encoder, linear: nn.Linear) -> None:
 
 
 def spread(depth: int, count: int) -> tuple[int, ...]:
-    """``count`` of ``depth`` layers, counted from 1, at even distances up to the last.
+    """``count`` of ``depth`` layers, counted from 1, evenly spaced up to the last.
 
     >>> spread(12, 4), spread(6, 4)
     ((3, 6, 9, 12), (2, 3, 5, 6))
@@ -57,7 +57,7 @@ def spread(depth: int, count: int) -> tuple[int, ...]:
 
 
 def keep_layers(encoder: Encoder, layers: Sequence[int]) -> Encoder:
-    """A copy of ``encoder`` with these layers alone.
+    """A copy of ``encoder`` with only these layers.
 
     Args:
         encoder: with a BERT- or RoBERTa-like backbone.
@@ -85,19 +85,21 @@ def keep_layers(encoder: Encoder, layers: Sequence[int]) -> Encoder:
 def join_towers(first: Encoder, second: Encoder) -> Encoder:
     """One encoder whose embedding is the sum of two encoders' embeddings: JTCSE's twin.
 
-    Both must read the same tokens and pool alike. The weights are copied; tokenizer, pooling and
-    length are those of the first.
+    Both must have the same vocabulary and pooling. The weights are copied; tokenizer, pooling and
+    maximum length are those of the first.
     """
     if first.tokenizer.get_vocab() != second.tokenizer.get_vocab():
         raise TertiumError(
-            f"{first.name} and {second.name} have different vocabularies: two towers read the same "
-            "tokens. tertium ensemble joins any two models."
+            f"{first.name} and {second.name} have different vocabularies, but two towers must read "
+            "the same tokens. tertium ensemble joins any two models."
         )
     if first.pooling != second.pooling or first.pooling is None:
-        raise TertiumError(f"Two towers pool alike: {first.pooling} and {second.pooling}.")
+        raise TertiumError(
+            f"Two towers must have the same pooling, not {first.pooling} and {second.pooling}."
+        )
     if first.normalizes or second.normalizes:
         raise TertiumError(
-            "Two towers are added up as they are, and vectors of length 1 are not: use "
+            "The vectors of two towers are summed, so they must not be normalized: use "
             "encoder.with_pooling(pooling, normalize=False)."
         )
     twin = twin_of(first.backbone, second.backbone)
@@ -116,10 +118,10 @@ def tower_encoders(encoder: Encoder) -> tuple[Encoder, Encoder]:
 
 
 def _with_backbone(encoder: Encoder, backbone: PreTrainedModel, *, name: str) -> Encoder:
-    """A copy of everything but the backbone, around another one."""
+    """A copy of the encoder with another backbone."""
     transformer = encoder.model[0]
     assert isinstance(transformer, Transformer)
-    memo = {id(transformer.model): backbone}  # what deepcopy finds here it does not copy
+    memo = {id(transformer.model): backbone}  # deepcopy takes this one instead of copying
     modules = copy.deepcopy(list(encoder.model), memo)
     model = SentenceTransformer(modules=modules, device=str(encoder.device))
     model.eval()
@@ -127,16 +129,16 @@ def _with_backbone(encoder: Encoder, backbone: PreTrainedModel, *, name: str) ->
 
 
 class LanguageHead(nn.Module):
-    """Hidden states to vocabulary scores, through the backbone's own input embeddings.
+    """From hidden states to vocabulary scores, by the backbone's input embeddings.
 
-    The embeddings are used, not owned: they are saved with the backbone, once.
+    The embeddings are shared with the backbone, and saved only with it.
     """
 
     def __init__(self, transform: nn.Module, bias: nn.Parameter, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.transform = transform
         self.bias = bias
-        self._backbone = (backbone,)  # in a tuple, so that it is no submodule
+        self._backbone = (backbone,)  # in a tuple, so that it is not a submodule
 
     def forward(self, tokens: Float[Tensor, "m d"]) -> Float[Tensor, "m v"]:
         """A score for every entry of the vocabulary."""
@@ -145,7 +147,7 @@ class LanguageHead(nn.Module):
 
 
 def language_head(encoder: Encoder, *, seed: int) -> LanguageHead:
-    """The head of ``encoder``'s checkpoint; one that it does not hold is fresh, by ``seed``."""
+    """The head in ``encoder``'s checkpoint or, if it has none, a new one from ``seed``."""
     factory: Any = AutoModelForMaskedLM
     with quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -166,7 +168,7 @@ def language_head(encoder: Encoder, *, seed: int) -> LanguageHead:
 
 
 def _assemble(whole: PreTrainedModel, backbone: PreTrainedModel) -> LanguageHead:
-    """BERT's and RoBERTa's heads, without the matrix that is the input embeddings."""
+    """BERT's or RoBERTa's head without its output matrix, which is the input embeddings."""
     predictions = getattr(getattr(whole, "cls", None), "predictions", None)
     if predictions is not None:
         return LanguageHead(predictions.transform, predictions.bias, backbone)
@@ -176,6 +178,6 @@ def _assemble(whole: PreTrainedModel, backbone: PreTrainedModel) -> LanguageHead
             nn.Sequential(head.dense, nn.GELU(), head.layer_norm), head.bias, backbone
         )
     raise TertiumError(
-        f"The language-model head of {type(backbone).__name__} is not known here: masked_lm works "
+        f"The language-model head of {type(backbone).__name__} is not supported: masked_lm works "
         "with BERT- and RoBERTa-like models."
     )

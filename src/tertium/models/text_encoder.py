@@ -1,4 +1,4 @@
-"""Texts to vectors, whatever computes them: cut, counted, batched without padding waste."""
+"""From texts to vectors, whatever runs the model: truncation, counting and lean batches."""
 
 import contextlib
 from abc import abstractmethod
@@ -34,14 +34,14 @@ __all__ = ["TextEncoder"]
 Matrix = NDArray[np.float32]
 
 _WINDOW = 8192
-_CHARACTERS = 32  # read at first for each token that the model reads; words are shorter
+_CHARACTERS = 32  # tokenized at first per token that the model reads; words are shorter
 
 
 class TextEncoder(Part, Embedder):
-    """An encoder that reads tokens. What runs it gives :meth:`_run`; all else is here.
+    """An encoder that reads tokens; a subclass provides :meth:`_run`.
 
     Attributes:
-        truncate_dim: how many numbers of a vector are kept, the first ones; None for all.
+        truncate_dim: keep only the first so many dimensions of a vector; None for all.
     """
 
     name: str = ""
@@ -57,17 +57,17 @@ class TextEncoder(Part, Embedder):
     @property
     @abstractmethod
     def text_tokenizer(self) -> Tokenizer:
-        """What turns texts into token ids."""
+        """Turns texts into token ids."""
 
     @property
     @abstractmethod
     def max_length(self) -> int:
-        """How many tokens of a text are read."""
+        """Maximum number of tokens of a text."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Width of what the model computes, before it is cut to ``truncate_dim``."""
+        """Width of the model's vectors before truncation to ``truncate_dim``."""
 
     @property
     def dimension(self) -> int:
@@ -82,7 +82,7 @@ class TextEncoder(Part, Embedder):
     @property
     @abstractmethod
     def prompt(self) -> str:
-        """What is put before every text, as the model was saved with."""
+        """The saved prompt that precedes every text."""
 
     @property
     def pools_prompt(self) -> bool:
@@ -91,32 +91,32 @@ class TextEncoder(Part, Embedder):
 
     @abstractmethod
     def _run(self, ids: NDArray[Any], mask: NDArray[Any], prompt_length: int) -> Matrix:
-        """Vectors of a padded batch; ``prompt_length`` tokens of a row are left out of pooling."""
+        """Vectors of a padded batch; the first ``prompt_length`` tokens are not pooled."""
 
     def token_states(self, ids: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
         """Last hidden states ``[n, t, d]`` of a padded batch.
 
         Raises:
-            TertiumError: what runs the encoder does not show them.
+            TertiumError: the encoder's engine does not provide them.
         """
         return self._look({"input_ids": ids, "attention_mask": mask}, TOKENS)[0]
 
     @property
     @abstractmethod
     def backbone_config(self) -> dict[str, Any]:
-        """The backbone's configuration; sizes of all architectures under the names of BERT."""
+        """The backbone's configuration, with sizes under BERT's names for all architectures."""
 
     @abstractmethod
     def graph_source(self) -> GraphSource:
-        """What a graph of the encoder is built from."""
+        """The parts that a graph of the encoder is built from."""
 
     def _running(self) -> AbstractContextManager[Any]:
-        """What holds while batches are run."""
+        """The context in which batches run."""
         return contextlib.nullcontext()
 
     @property
     def max_characters(self) -> int:
-        """How much of a text is worth reading: far more than ``max_length`` tokens of any prose."""
+        """How much of a text is worth reading: well over ``max_length`` tokens of any prose."""
         return max(_CHARACTERS * self.max_length - len(self.prompt), 1)
 
     def encode(
@@ -136,23 +136,22 @@ class TextEncoder(Part, Embedder):
     ) -> Any:
         """Encode texts into one row each, in input order.
 
-        Each distinct text is encoded once. Batches are cut by a token budget after sorting by
-        token length, so hardly any padding is computed. Texts beyond ``max_length`` tokens are cut,
+        Each distinct text is encoded once. Texts are sorted by token length and batched by a token
+        budget, so hardly any padding is computed. Texts longer than ``max_length`` tokens are cut,
         which one ``TruncationWarning`` per call reports; empty and blank texts are encoded as the
-        model's special tokens only; characters that are no valid text (lone surrogates) become
-        U+FFFD.
+        model's special tokens only; invalid characters (lone surrogates) become U+FFFD.
 
         Args:
             texts: a sequence of strings; a single string gives a single vector.
             normalize: scale every vector to length 1.
-            prompt: put before every text (default: the prompt saved with the model, if any).
+            prompt: precedes every text (default: the prompt saved with the model, if any).
             token_budget: tokens per batch, padding included (default: by device).
             progress: False for no progress on standard error.
             truncation: count cut texts here instead of warning, for a report over several calls.
-            batch_size: texts per batch at most (default: as many as the token budget allows).
-            normalize_embeddings: ``normalize``, as sentence-transformers spells it.
-            show_progress_bar: ``progress``, likewise.
-            convert_to_numpy: taken and not needed: rows are numpy unless asked otherwise.
+            batch_size: maximum texts per batch (default: as many as the token budget allows).
+            normalize_embeddings: ``normalize`` in the spelling of sentence-transformers.
+            show_progress_bar: ``progress`` in the same spelling.
+            convert_to_numpy: accepted for compatibility; rows are numpy by default.
             options: ``output="torch"`` or ``convert_to_tensor=True`` for a tensor on the model's
                 device.
         """
@@ -178,10 +177,10 @@ class TextEncoder(Part, Embedder):
     def encode_stream(
         self, texts: Iterable[str], *, window: int = _WINDOW, **options: Unpack[EncodeOptions]
     ) -> Iterator[Matrix]:
-        """Yield one vector per text, in order, holding only ``window`` texts in memory.
+        """Yield one vector per text, in order, with only ``window`` texts in memory.
 
-        Takes the options of :meth:`encode` (except ``output``). Repeated texts are encoded once
-        within a window.
+        Takes the options of :meth:`encode` (except ``output``). Within a window, repeated texts
+        are encoded once.
         """
         start = 0
         counted = options.setdefault("truncation", TokenizationStats()) or TokenizationStats()
@@ -195,12 +194,12 @@ class TextEncoder(Part, Embedder):
         return self._tokenize([self.prompt + text for text in check_texts(texts)], truncation)
 
     def batch(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Token ids and mask of some texts, padded; no prompt is put before them."""
+        """Token ids and mask of some texts, padded, without a prompt."""
         ids = self._tokenize(check_texts(texts), TokenizationStats())
         return self._batch(ids, range(len(ids)))
 
     def is_english(self) -> bool:
-        """Whether the vocabulary was made for English."""
+        """Whether the vocabulary is English."""
         return is_english_vocabulary(self.text_tokenizer.plain_ids)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -208,12 +207,12 @@ class TextEncoder(Part, Embedder):
         return [len(row) for row in self.tokenize(texts, truncation=TokenizationStats())]
 
     def encode_ids(self, ids: Sequence[list[int]], *, token_budget: int | None = None) -> Matrix:
-        """What :meth:`encode` makes of texts that :meth:`tokenize` has read."""
+        """The vectors of texts whose ids come from :meth:`tokenize`."""
         budget = self._default_budget() if token_budget is None else token_budget
         return self._cut(self._rows(ids, prompt=self.prompt, budget=budget, progress=False))
 
     def _cut(self, rows: Matrix) -> Matrix:
-        """The numbers that are kept of each vector, of length 1 where whole vectors are."""
+        """Vectors cut to ``truncate_dim``; scaled to length 1 again if whole vectors are."""
         if self.truncate_dim is None:
             return rows
         kept = rows[:, : self.truncate_dim]
@@ -221,7 +220,7 @@ class TextEncoder(Part, Embedder):
 
     @property
     def _cut_mark(self) -> list[int]:
-        """What a fingerprint says of ``truncate_dim``: nothing of whole vectors."""
+        """``truncate_dim`` as part of a fingerprint: nothing for whole vectors."""
         return [] if self.truncate_dim is None else [self.truncate_dim]
 
     def _encode(
@@ -270,14 +269,14 @@ class TextEncoder(Part, Embedder):
         return result
 
     def _prompt_length(self, prompt: str) -> int:
-        """Tokens before those of the text itself."""
+        """Number of tokens before those of the text itself."""
         if not prompt:
             return 0
         (ids,) = self.text_tokenizer.ids([prompt])
         return len(ids) - (ids[-1] == self.text_tokenizer.separator_id)
 
     def _tokenize(self, texts: list[str], truncation: TokenizationStats) -> list[list[int]]:
-        """Token ids without padding; texts that are too long are cut, and counted."""
+        """Token ids without padding; texts that are too long are cut and counted."""
         if not texts:
             return []
         tokenizer, limit = self.text_tokenizer, self.max_length
@@ -298,7 +297,7 @@ class TextEncoder(Part, Embedder):
         return ids
 
     def _count_unknown(self, ids: list[list[int]]) -> int:
-        """Texts whose tokens, apart from those that frame them, are all the unknown one."""
+        """Number of texts whose tokens, other than special ones, are all unknown."""
         unknown, frame = self.text_tokenizer.unknown_id, self.text_tokenizer.frame
         if unknown is None:
             return 0
@@ -327,7 +326,7 @@ class TextEncoder(Part, Embedder):
         return self.engine.run({"input_ids": ids, "attention_mask": mask})
 
     def _check_left_out(self) -> None:
-        """Raise unless the engine's graph is one of ours, which can leave tokens out of pooling."""
+        """Raise unless the engine's graph can exclude tokens from pooling, as only ours can."""
         source = self.graph_source()
         try:
             check_graph(source.config, source.modules)

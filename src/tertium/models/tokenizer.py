@@ -1,4 +1,4 @@
-"""Texts to token ids: what an encoder needs of a tokenizer, from its file or from transformers."""
+"""Tokenizers: the interface that encoders need, and one read from its file."""
 
 import json
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ __all__ = [
     "tokenizer_content",
 ]
 
-Span = tuple[int, int]  # first character, and the first after it
+Span = tuple[int, int]  # first character, and the first one after the last
 
 FILE = "tokenizer.json"
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
@@ -33,7 +33,7 @@ class PairFrame:
     """How a tokenizer joins two texts.
 
     Attributes:
-        between: separators between them.
+        between: number of separators between them.
         types: whether the second has a token type of its own.
     """
 
@@ -51,17 +51,17 @@ class NotLightError(TertiumError):
 
 
 class NoSpansError(TertiumError):
-    """A tokenizer that does not say where a token stands in a text."""
+    """A tokenizer that does not know the positions of tokens in a text."""
 
     def __init__(self) -> None:
         super().__init__(
-            "The model's tokenizer does not say where a token stands in the text: only occlusion "
-            "can explain it."
+            "The model's tokenizer does not know the positions of tokens in a text: only occlusion "
+            "can explain its scores."
         )
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """The entries of a JSON file; none where there is no file."""
+    """The entries of a JSON file; none if there is no file."""
     if not file.exists():
         return {}
     try:
@@ -69,26 +69,26 @@ def read_json(file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise TertiumError(f"{file} is not a JSON object. Copy it again from where it comes from.")
+        raise TertiumError(f"{file} is not a JSON object. Copy it again from its source.")
     return content
 
 
 def tokenizer_content(backend: Any) -> dict[str, Any]:
-    """All that a tokenizer of ``tokenizers`` says, but for what each call sets anew."""
+    """The content of a tokenizer of ``tokenizers``, except what each call sets."""
     content = json.loads(backend.to_str())
     return {name: x for name, x in content.items() if name not in ("truncation", "padding")}
 
 
 class Tokenizer(ABC):
-    """Texts to token ids.
+    """From texts to token ids. An id is None if there is no such token.
 
     Attributes:
-        pad_id: fills up short rows; None where there is no such token, as for all others.
-        unknown_id: stands for what the vocabulary does not know.
+        pad_id: fills up short rows.
+        unknown_id: replaces what the vocabulary does not know.
         first_id: begins a sequence.
         separator_id: ends a sequence, or a part of it.
-        pads_left: whether rows are filled up on the left.
-        frame: special tokens around a text.
+        pads_left: whether rows are padded on the left.
+        frame: number of special tokens around a text.
     """
 
     pad_id: int | None
@@ -104,25 +104,23 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
-        """The same, cut to ``limit`` tokens inside the special ones."""
+        """The same, cut to ``limit`` tokens including special ones."""
 
     @abstractmethod
     def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids without special tokens; one that is written in a text is text."""
+        """Ids without special tokens; one written in a text is read as text."""
 
     @abstractmethod
     def framed_spans(self, text: str, limit: int) -> tuple[list[int], list[Span]]:
-        """Ids of a text that is cut to ``limit`` tokens, and where each stands.
-
-        Special tokens are empty spans.
+        """Ids of a text cut to ``limit`` tokens, and their spans; empty ones for special tokens.
 
         Raises:
-            NoSpansError: this kind of tokenizer does not know.
+            NoSpansError: this kind of tokenizer does not know them.
         """
 
     @abstractmethod
     def plain_spans(self, text: str) -> list[Span]:
-        """Where each token of :meth:`plain_ids` stands; raises as :meth:`framed_spans`."""
+        """The span of each token of :meth:`plain_ids`; raises like :meth:`framed_spans`."""
 
     @property
     @abstractmethod
@@ -131,17 +129,17 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def names(self, text: str) -> list[str]:
-        """How the tokens of a text are written in the vocabulary."""
+        """The tokens of a text as strings of the vocabulary."""
 
 
 class FileTokenizer(Tokenizer):
     """The tokenizer in a folder's ``tokenizer.json``, read without transformers.
 
     Args:
-        folder: where the file is.
+        folder: the folder with the file.
 
     Raises:
-        NotLightError: there is none, or transformers would change it after reading.
+        NotLightError: there is none, or transformers would modify it after reading.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -164,7 +162,7 @@ class FileTokenizer(Tokenizer):
 
     @property
     def max_length(self) -> int | None:
-        """How many tokens the model reads, if the files say so."""
+        """Maximum number of tokens, if the files state it."""
         limit = self._config.get("model_max_length")
         return int(limit) if limit is not None and limit < _NO_LIMIT else None
 
@@ -173,28 +171,28 @@ class FileTokenizer(Tokenizer):
         return [each.ids for each in self.backend.encode_batch_fast(list(texts))]
 
     def cut_ids(self, texts: Sequence[str], limit: int) -> list[list[int]]:
-        """The same, cut to ``limit`` tokens inside the special ones."""
+        """The same, cut to ``limit`` tokens including special ones."""
         return [self.framed_spans(text, limit)[0] for text in texts]
 
     def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids without special tokens; one that is written in a text is text."""
+        """Ids without special tokens; one written in a text is read as text."""
         found = self._plain.encode_batch_fast(list(texts), add_special_tokens=False)
         return [each.ids for each in found]
 
     def framed_spans(self, text: str, limit: int) -> tuple[list[int], list[Span]]:
-        """Ids of a text that is cut to ``limit`` tokens, and where each stands."""
+        """Ids of a text cut to ``limit`` tokens, and their spans."""
         encoding = self.backend.encode(text, add_special_tokens=False)
         encoding.truncate(max(limit - self.frame, 0))
         framed = self.backend.post_process(encoding)
         return framed.ids, framed.offsets
 
     def plain_spans(self, text: str) -> list[Span]:
-        """Where each token of :meth:`plain_ids` stands."""
+        """The span of each token of :meth:`plain_ids`."""
         spans: list[Span] = self._plain.encode(text, add_special_tokens=False).offsets
         return spans
 
     def names(self, text: str) -> list[str]:
-        """How the tokens of a text are written in the vocabulary."""
+        """The tokens of a text as strings of the vocabulary."""
         names: list[str] = self._plain.encode(text, add_special_tokens=False).tokens
         return names
 
@@ -208,17 +206,17 @@ class FileTokenizer(Tokenizer):
 
     @property
     def content(self) -> dict[str, Any]:
-        """All that the file says, but for padding and truncation."""
+        """The content of the file, except padding and truncation."""
         return tokenizer_content(self.backend)
 
     @cached_property
     def backend(self) -> Any:
-        """The tokenizer of ``tokenizers``, which neither cuts nor pads."""
+        """The tokenizer of ``tokenizers``, without truncation and padding."""
         from tokenizers import Tokenizer as Backend
 
         try:
             backend = Backend.from_file(str(self.file))
-        except Exception as error:  # the only kind that it raises
+        except Exception as error:  # it raises no other kind
             raise NotLightError(f"{self.file} cannot be read ({error})") from error
         backend.no_padding()
         backend.no_truncation()

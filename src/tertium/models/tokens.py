@@ -1,4 +1,4 @@
-"""Texts before the model: checked, cut to length and counted, and batches without padding waste."""
+"""Texts before the model: checks, counts of cut texts, and batches with little padding."""
 
 import itertools
 import warnings
@@ -36,9 +36,9 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LOOKED = 1000  # texts whose language is guessed: enough for a warning
-_CALL = 1 / 32  # of the budget: what a batch costs beside its tokens
-_SHARED = 128  # tokens: less is not worth another thread
+_LOOKED = 1000  # texts whose language is guessed, enough for a warning
+_CALL = 1 / 32  # cost of a batch besides its tokens, as a share of the budget
+_SHARED = 128  # tokens; fewer are not worth another thread
 
 
 class TruncationWarning(TertiumWarning):
@@ -46,11 +46,11 @@ class TruncationWarning(TertiumWarning):
 
 
 class UnknownTextWarning(TertiumWarning):
-    """Some texts hold nothing that the model's vocabulary knows."""
+    """Some texts contain nothing that the model's vocabulary knows."""
 
 
 class ForeignTextWarning(TertiumWarning):
-    """Some texts do not look English, which is what the model knows."""
+    """Some texts do not look English, unlike the model's vocabulary."""
 
 
 class BlankConditionWarning(TertiumWarning):
@@ -59,15 +59,15 @@ class BlankConditionWarning(TertiumWarning):
 
 @dataclass
 class TokenizationStats:
-    """How many texts were not read whole, over all calls that share it; ``report`` says so once.
+    """Counts of texts that were cut or not understood, over all calls that share the object.
 
     Attributes:
         cut: texts that were too long.
-        texts: all of them.
-        limit: how many tokens are read.
-        unknown: texts of which the vocabulary knows nothing, so that all of them are alike.
-        unit: what is counted.
-        foreign: texts in another language than the model's, of the ``looked`` first ones.
+        texts: all texts.
+        limit: maximum number of tokens.
+        unknown: texts without a token that the vocabulary knows, which are all alike to the model.
+        unit: the unit that is counted.
+        foreign: texts in a language other than the model's, among the first ``looked``.
         looked: texts whose language was guessed.
     """
 
@@ -80,9 +80,10 @@ class TokenizationStats:
     looked: int = 0
 
     def look(self, texts: Sequence[str], *, english: Callable[[], bool]) -> None:
-        """Guess the language of the first texts; ``english`` says whether the model's is English.
+        """Guess the language of the first texts.
 
-        It is asked only if there is a text that does not look English.
+        ``english`` tells whether the model's vocabulary is English; it is called only if some text
+        does not look English.
         """
         first = texts[: max(_LOOKED - self.looked, 0)]
         self.looked += len(first)
@@ -98,7 +99,7 @@ class TokenizationStats:
         self.unknown += unknown
 
     def add_most(self, others: Sequence["TokenizationStats"]) -> None:
-        """Count what several models read of the same texts: the one that cuts most counts."""
+        """Count the same texts as read by several models, taking the one that cuts the most."""
         most = max(others, key=lambda stats: stats.cut)
         self.add(cut=most.cut, texts=most.texts, limit=most.limit, unknown=most.unknown)
         self.foreign += most.foreign
@@ -108,7 +109,7 @@ class TokenizationStats:
         """Warn if anything was cut, unknown or in another language."""
         if self.unknown:
             warnings.warn(
-                f"{self.unknown} of {self.texts} distinct texts hold nothing that the model's "
+                f"{self.unknown} of {self.texts} distinct texts contain nothing that the model's "
                 "vocabulary knows (only emoji, or one endless word): to it they are all alike.",
                 UnknownTextWarning,
                 stacklevel=stacklevel + 1,
@@ -133,7 +134,7 @@ class TokenizationStats:
 
 
 def check_texts(texts: Iterable[str], *, start: int = 0) -> list[str]:
-    """The texts as a list; what is not a string raises, by its number from ``start``."""
+    """The texts as a list; raises for one that is not a string, with its number from ``start``."""
     found = list(texts)
     for index, text in enumerate(found, start):
         if not isinstance(text, str):
@@ -152,13 +153,13 @@ def flat_pairs(pairs: Iterable[TextPair]) -> list[str]:
 
 
 def checked_pairs(pairs: Iterable[TextPair]) -> list[TextPair]:
-    """The pairs as a list; what is not two texts raises."""
+    """The pairs as a list; raises for one that is not two texts."""
     flat = flat_pairs(pairs)
     return list(zip(flat[0::2], flat[1::2], strict=True))
 
 
 def check_triples(triples: Iterable[TextTriple]) -> list[TextTriple]:
-    """The triples as a list; what is not two sentences and a condition raises."""
+    """The triples as a list; raises for one that is not two sentences and a condition."""
     found = list(triples)
     for index, triple in enumerate(found):
         whole = not isinstance(triple, str) and len(triple) == 3
@@ -170,7 +171,7 @@ def check_triples(triples: Iterable[TextTriple]) -> list[TextTriple]:
 
 
 def unique(items: Iterable[T]) -> tuple[list[T], NDArray[np.int64]]:
-    """Distinct items in the order in which they first occur, and the place of each item there.
+    """Distinct items in order of first occurrence, and the position of each item among them.
 
     >>> unique("abca")
     (['a', 'b', 'c'], array([0, 1, 2, 0]))
@@ -181,7 +182,7 @@ def unique(items: Iterable[T]) -> tuple[list[T], NDArray[np.int64]]:
 
 
 def valid_text(text: str) -> str:
-    """``text`` with what UTF-8 cannot hold replaced by U+FFFD."""
+    """``text`` with characters that UTF-8 cannot encode replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -190,7 +191,7 @@ def valid_text(text: str) -> str:
 
 
 def beginning(text: str, size: int) -> str:
-    """At most ``size`` characters, whole words if there are any: a longer text costs no more.
+    """At most ``size`` characters, cut between words if possible.
 
     >>> beginning("a dog barks", 8), beginning("ideographs", 5)
     ('a dog', 'ideog')
@@ -202,10 +203,10 @@ def beginning(text: str, size: int) -> str:
 
 
 def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray]:
-    """Cut indices, longest first, into batches of at most ``budget`` tokens padding included.
+    """Split indices, longest first, into batches of at most ``budget`` tokens including padding.
 
-    A text longer than the budget gets a batch of its own. Longest first means that memory peaks
-    at once and that a progress bar speeds up rather than slows down.
+    A text longer than the budget gets a batch of its own. With the longest first, memory peaks at
+    the start and a progress bar speeds up rather than slows down.
 
     >>> token_budget_batches(np.array([3, 9, 4, 4]), budget=12)
     [array([1]), array([2, 3, 0])]
@@ -224,12 +225,12 @@ def token_budget_batches(lengths: np.ndarray, *, budget: int) -> list[np.ndarray
 def lean_batches(
     lengths: np.ndarray, *, budget: int, most: int | None = None, workers: int = 1
 ) -> list[np.ndarray]:
-    """As :func:`token_budget_batches`, but cut where padding costs more than another batch.
+    """As :func:`token_budget_batches`, but also split where padding costs more than another batch.
 
-    The cheapest cuts between texts of different lengths, by dynamic programming: a batch costs its
-    tokens, padding included, and a part of the budget besides. Of a few texts of all lengths, one
-    large batch would often be half padding. No batch has more than ``most`` texts; a few texts are
-    cut so that all ``workers`` have something to run.
+    Finds the cheapest split between texts of different lengths by dynamic programming, where a
+    batch costs its tokens including padding, and a fixed share of the budget. One large batch of a
+    few texts of all lengths would often be half padding. No batch has more than ``most`` texts; a
+    few texts are split so that all ``workers`` have something to run.
 
     >>> lean_batches(np.array([3, 40, 4, 38]), budget=256)
     [array([1, 3]), array([2, 0])]
@@ -242,7 +243,7 @@ def lean_batches(
     if len(order) == 1:
         return [order]
     lengths = np.maximum(lengths[order], 1)
-    begins = np.flatnonzero(np.diff(lengths, prepend=0))  # where a shorter length begins
+    begins = np.flatnonzero(np.diff(lengths, prepend=0))  # where the length changes
     widths, edges = lengths[begins], np.append(begins, len(order))
     sizes = np.clip(budget // widths, 1, most)
     least, last = np.zeros(len(edges)), np.zeros(len(edges), int)
@@ -265,7 +266,7 @@ def lean_batches(
 def run_batches(
     run: Callable[[T], R], batches: Sequence[T], *, workers: int
 ) -> Iterator[tuple[T, R]]:
-    """Each batch with what ``run`` makes of it, in order; threads run ``workers`` at once.
+    """Each batch with the result of ``run``, in order; ``workers`` threads run at once.
 
     >>> list(run_batches(len, ["ab", "c"], workers=2))
     [('ab', 2), ('c', 1)]
@@ -278,7 +279,7 @@ def run_batches(
         try:
             for batch, done in zip(batches, running, strict=True):
                 yield batch, done.result()
-        finally:  # after an error or Ctrl-C nothing new begins
+        finally:  # after an error or Ctrl-C, start no more
             for each in running:
                 each.cancel()
 
@@ -292,13 +293,13 @@ def _longest_first(lengths: np.ndarray, budget: int) -> np.ndarray:
 def padded(
     rows: Sequence[Sequence[int]], *, padding: int, width: int | None = None, left: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of token ids as one matrix, and the mask of what is real in it.
+    """Rows of token ids as one matrix, and the mask of real tokens.
 
     Args:
         rows: token ids.
-        padding: fills up what is shorter than the longest row, or than ``width``.
-        width: of the matrix (default: the longest row).
-        left: fill up on the left.
+        padding: id that fills up shorter rows.
+        width: width of the matrix (default: that of the longest row).
+        left: pad on the left.
 
     >>> padded([[5, 6, 7], [8]], padding=0)[0].tolist()
     [[5, 6, 7], [8, 0, 0]]
@@ -312,7 +313,7 @@ def padded(
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut a stream into lists of ``size`` items, the last one shorter; only one is in memory.
+    """Split a stream into lists of ``size`` items, the last one shorter, one in memory at a time.
 
     >>> list(chunks("abcde", 2))
     [['a', 'b'], ['c', 'd'], ['e']]

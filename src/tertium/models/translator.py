@@ -1,4 +1,4 @@
-"""Translation: sequence-to-sequence models of transformers, or any program that reads lines."""
+"""Translation by sequence-to-sequence models of transformers, or by any program."""
 
 import difflib
 import shlex
@@ -21,17 +21,17 @@ from tertium.models.tokens import TokenizationStats, token_budget_batches
 
 __all__ = ["CTranslate2Translator", "ProgramTranslator", "Translator"]
 
-_TOKEN_BUDGETS = {"cpu": 1024}  # tokens of a batch, padding included
+_TOKEN_BUDGETS = {"cpu": 1024}  # tokens per batch, padding included
 _ACCELERATOR_BUDGET = 8192
 
 
 class Translator:
-    """Texts of one language to texts of another, by beam search: nothing is left to chance.
+    """Translates texts by beam search, which is deterministic.
 
     Args:
         model: a sequence-to-sequence model.
-        tokenizer: that belongs to it.
-        name: what messages call it.
+        tokenizer: the model's tokenizer.
+        name: the model's name in messages.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str) -> None:
@@ -43,7 +43,7 @@ class Translator:
 
     @classmethod
     def load(cls, folder: Path, *, name: str | None = None) -> "Translator":
-        """Load a transformers folder; weights are read as tensors, never as code."""
+        """Load a transformers folder without running code from it."""
         called = name or str(folder)
         if _needs_sentencepiece(folder):
             require("translate", purpose=f"Translation with {called}")
@@ -56,7 +56,7 @@ class Translator:
                 )
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = (str(error).strip().splitlines() or ["of an unknown kind"])[0]
-            raise TertiumError(f"{called} holds no translation model: {reason}") from error
+            raise TertiumError(f"{called} is not a translation model: {reason}") from error
         if found["missing_keys"]:
             some = ", ".join(sorted(found["missing_keys"])[:3])
             raise TertiumError(f"{called} lacks weights: {some}. Fetch or copy the model again.")
@@ -64,7 +64,7 @@ class Translator:
 
     @property
     def multilingual(self) -> bool:
-        """Whether it must be told the languages, as NLLB and M2M100 must."""
+        """Whether it needs language codes, as NLLB and M2M100 do."""
         return hasattr(self.tokenizer, "src_lang")
 
     @torch.inference_mode()
@@ -78,14 +78,14 @@ class Translator:
         max_length: int = 128,
         truncation: TokenizationStats | None = None,
     ) -> list[str]:
-        """Translate texts, in input order, in batches of like length.
+        """Translate texts, in input order, in batches of similar length.
 
         Args:
-            texts: in the source language.
-            source: code of their language, for a multilingual model.
-            target: code of the language to translate into, likewise.
+            texts: texts in the source language.
+            source: code of the source language, for a multilingual model.
+            target: code of the target language, for a multilingual model.
             beams: width of the search.
-            max_length: tokens that are read of a text, and written.
+            max_length: maximum tokens of a text and of its translation.
             truncation: counts texts that were cut.
         """
         if not texts:
@@ -130,12 +130,12 @@ class Translator:
         positions = int(getattr(self.config, "max_position_embeddings", tokens))
         if tokens > positions:
             raise TertiumError(
-                f"{self.name} reads at most {positions} tokens, and {tokens} were asked for: lower "
+                f"{self.name} reads at most {positions} tokens, and {tokens} were requested: lower "
                 "--max-length."
             )
 
     def _language_id(self, code: str) -> int:
-        """The token that stands for a language; each family of models writes codes its own way."""
+        """The token of a language; each family of models has its own codes."""
         tokens = getattr(self.tokenizer, "lang_code_to_token", {})
         token = tokens.get(code, code)
         found = self.tokenizer.convert_tokens_to_ids(token)
@@ -151,15 +151,15 @@ class Translator:
 
 
 class CTranslate2Translator(Translator):
-    """A MarianMT model run by CTranslate2 in 8 bit, several times as fast on a processor.
+    """A MarianMT model run by CTranslate2 in 8 bit, several times as fast on a CPU.
 
-    The conversion is made once and kept in the cache. Its rounding chooses other words here and
-    there: lines differ from those of torch.
+    The model is converted once, into the cache. Because of rounding, some lines differ from those
+    of torch.
     """
 
     @classmethod
     def load(cls, folder: Path, *, name: str | None = None) -> "CTranslate2Translator":
-        """Convert a transformers folder, unless that was done before, and load the result."""
+        """Convert a transformers folder unless it was converted before, and load the result."""
         called = name or str(folder)
         if find_spec("ctranslate2") is None:
             raise TertiumError("The engine ctranslate2 is missing: pip install ctranslate2")
@@ -199,10 +199,10 @@ class CTranslate2Translator(Translator):
 
 
 class ProgramTranslator:
-    """Any other translator: a program that reads a text per line and writes one per line.
+    """Any other translator: a program that reads one text per line and writes one per line.
 
     Args:
-        command: as in a shell, with ``{source}`` and ``{target}`` for the languages' codes.
+        command: a shell command, with ``{source}`` and ``{target}`` for the language codes.
     """
 
     multilingual = True
@@ -226,7 +226,7 @@ class ProgramTranslator:
         except OSError as error:
             raise TertiumError(f"--program: {words[0]} does not start ({error}).") from error
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise TertiumError(f"--program: {words[0]} failed: {last}")
         lines = done.stdout.splitlines()
         if len(lines) != len(texts):

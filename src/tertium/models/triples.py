@@ -27,9 +27,9 @@ class JoinedIds:
 
     Attributes:
         ids: all tokens, special ones included.
-        sentences: how many of them belong to the sentences; the rest is the condition, or the
+        sentences: how many tokens belong to the sentences; the rest is the condition, or the
             second text of a pair.
-        cut: whether the texts were longer than this.
+        cut: whether the texts were cut.
     """
 
     ids: list[int]
@@ -38,14 +38,14 @@ class JoinedIds:
 
 
 class TripleTokenizer:
-    """``CLS s1 SEP s2 SEP condition SEP``, segment by segment, within a length.
+    """Builds ``CLS s1 SEP s2 SEP condition SEP`` from segments, within a maximum length.
 
-    Every text is tokenised by itself and its ids are put between the special ones, so that the
-    place of each segment is known. A separator written inside a text is text.
+    Every text is tokenized by itself and its ids are put between special ones, so that the
+    position of each segment is known. A separator written in a text is read as text.
 
     Args:
-        tokenizer: of the model; it tells the special ids.
-        max_length: most tokens of a sequence.
+        tokenizer: the model's tokenizer, which knows the special ids.
+        max_length: maximum tokens of a sequence.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, max_length: int) -> None:
@@ -66,8 +66,8 @@ class TripleTokenizer:
     def join(self, sentences: Sequence[list[int]], condition: list[int] | None) -> JoinedIds:
         """One sequence of one or two sentences and, unless it is None or empty, a condition.
 
-        What is too long is cut at its end: the longer sentence first, then both alike, and the
-        condition only when a single token of each sentence is left.
+        Texts that are too long are cut at the end: the longer sentence first, then both equally,
+        and the condition only when each sentence is down to a single token.
         """
         parts = [*sentences, *([condition] if condition else [])]
         room = self.max_length - 1 - len(parts)
@@ -90,7 +90,7 @@ class TripleTokenizer:
         return JoinedIds(ids, before, cut)
 
     def join_pair(self, first: list[int], second: list[int]) -> JoinedIds:
-        """Two texts as the tokenizer itself joins them; of what is too long, the longer is cut."""
+        """Two texts as the tokenizer itself joins them; the longer one is cut first."""
         between = self.tokenizer.pair_frame.between
         room = max(self.max_length - 2 - between, 0)
         kept, begun = shared_budget([len(second), len(first)], budget=room)
@@ -111,7 +111,7 @@ class TripleTokenizer:
 
 
 def _special(name: str, found: int | None) -> int:
-    """The id of a special token that there must be."""
+    """The id of a special token; raises if there is none."""
     if found is None:
         raise TertiumError(
             f"This model's tokenizer has no {name} token, so it cannot read two sentences with a "
@@ -121,31 +121,31 @@ def _special(name: str, found: int | None) -> int:
 
 
 class TripleReader:
-    """The sequences that a head reads of triples.
+    """Forms the sequences that a head reads from triples.
 
     Args:
-        tokenizer: of the model.
-        layout: of the head.
-        limit: how many tokens the model reads.
+        tokenizer: the model's tokenizer.
+        layout: the head's layout.
+        limit: maximum tokens that the model reads.
 
     Attributes:
-        layout: of the head.
-        tokenizer: makes a sequence of texts.
+        layout: the head's layout.
+        tokenizer: joins texts to a sequence.
         has_types: whether the segments of a batch are token types.
     """
 
     def __init__(self, tokenizer: Tokenizer, layout: HeadLayout, *, limit: int) -> None:
         if layout.width is not None and layout.width > limit:
             raise TertiumError(
-                f"This head reads {layout.width} tokens, and the model {limit}: set its length to "
-                f"at most {limit}."
+                f"This head reads {layout.width} tokens, but the model only {limit}: set its "
+                f"length to at most {limit}."
             )
         self.layout = layout
         self.has_types = layout.as_pair and tokenizer.pair_frame.types
         self.tokenizer = TripleTokenizer(tokenizer, max_length=layout.width or limit)
 
     def sequences(self, triples: Sequence[TextTriple]) -> list[tuple[JoinedIds, ...]]:
-        """Token ids of every triple's sequences; each distinct text is tokenised once."""
+        """Token ids of every triple's sequences; each distinct text is tokenized once."""
         stripped = [tuple(text.strip() for text in triple) for triple in triples]
         if self.layout.as_pair:  # as they are
             stripped = [triple[:2] for triple in triples]
@@ -159,7 +159,7 @@ class TripleReader:
         ]
 
     def passages(self, triples: Sequence[TextTriple]) -> list[list[Span]]:
-        """The passages of first and second texts in turn; none in a triple that is read whole."""
+        """The passages of first and second texts in turn; none if the triple is read whole."""
         limit = self.tokenizer.max_length
         sizes = [sum(len(text.encode(errors="replace")) for text in each) for each in triples]
         long = [at for at, size in enumerate(sizes) if size + _FRAME > limit]  # a token is a byte
@@ -182,7 +182,7 @@ class TripleReader:
         return self.tokenizer.batch(merged, width=self.layout.width)
 
     def lengths(self, rows: Sequence[tuple[JoinedIds, ...]]) -> NDArray[np.int64]:
-        """Tokens that each triple takes in a batch; its longest sequence counts for all."""
+        """Tokens of each triple in a batch; all its sequences count as much as the longest."""
         width = self.layout.width
         longest = [width or max(len(sequence.ids) for sequence in row) for row in rows]
         return np.array(longest, dtype=np.int64) * len(self.layout.sequences)
@@ -196,7 +196,7 @@ class TripleReader:
 
 
 def shared_budget(lengths: Sequence[int], *, budget: int) -> list[int]:
-    """Lengths that fit ``budget`` together: the longest is shortened first, the earlier keeps more.
+    """Lengths that fit ``budget``: the longest is shortened first, and an earlier one keeps more.
 
     >>> shared_budget([10, 3], budget=8), shared_budget([10, 9], budget=7)
     ([5, 3], [4, 3])

@@ -22,7 +22,7 @@ __all__ = [
     "twin_of",
 ]
 
-# What others read from a backbone's configuration; both towers have the same.
+# Entries that other code reads from a backbone's configuration; equal in both towers.
 _SHARED = (
     "hidden_size",
     "num_hidden_layers",
@@ -59,8 +59,8 @@ class TwinConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
 class TwinModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     """Two backbones side by side; a token's state is the sum of both towers' states.
 
-    The CLS vector of the sum is the sum of the CLS vectors, which is JTCSE's embedding: CLS
-    pooling after this model needs nothing of ours.
+    The CLS vector of the sum is the sum of the CLS vectors, which is JTCSE's embedding, so stock
+    CLS pooling can follow this model.
     """
 
     config_class = TwinConfig
@@ -84,7 +84,7 @@ class TwinModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         attention_mask: Tensor | None = None,
         **options: Any,
     ) -> BaseModelOutput:
-        """The sum of both towers' hidden states; cross attention is not run."""
+        """The sum of both towers' hidden states, without cross attention."""
         one, two = (
             tower(
                 input_ids=input_ids,
@@ -123,9 +123,9 @@ AutoModel.register(TwinConfig, TwinModel)
 
 
 def cross_layers(depth: int, count: int) -> range:
-    """Layers with cross attention, counted from 1: those that ``depth / count`` divides.
+    """Layers with cross attention, counted from 1: the multiples of ``depth / count``.
 
-    JTCSE, Eq. 7; their number must divide the depth, and 0 means none.
+    JTCSE, Eq. 7; ``count`` must divide the depth, and 0 means none.
     """
     if count < 0 or (count and depth % count):
         fitting = [n for n in range(1, depth + 1) if depth % n == 0]
@@ -147,7 +147,7 @@ def cross_branches(
     branch: Branch = "stream",
     cls_only: bool = False,
 ) -> tuple[Float[Tensor, "n rows d"], Float[Tensor, "n rows d"]]:
-    """Both towers' branch outputs at the last cross-attention layer; the main streams stay alone.
+    """Both towers' branch outputs at the last cross-attention layer, apart from the main streams.
 
     Args:
         first: a BERT- or RoBERTa-like backbone.
@@ -156,8 +156,8 @@ def cross_branches(
         mask: 1 for real tokens.
         layers: layers with cross attention, counted from 1, ascending.
         branch: ``side`` starts each such layer from the main streams, so that only the last one
-            matters; ``stream`` carries the branch on through the ordinary layers to the next one.
-        cls_only: compute the last layer for the first token alone, the only row JTCSE looks at.
+            matters; ``stream`` passes the branch through the ordinary layers to the next one.
+        cls_only: compute the last layer only for the first token, the only row that JTCSE uses.
     """
     own, other = encoder_layers(first), encoder_layers(second)
     if len(own) != len(other) or first.config.hidden_size != second.config.hidden_size:
@@ -193,7 +193,8 @@ def cross_layer(
 ) -> Float[Tensor, "n rows d"]:
     """One encoder layer whose values come from another layer: JTCSE, Eq. 8 to 10.
 
-    With a layer and its states as ``other`` too this is the ordinary layer. No new weights.
+    If ``other`` is the layer itself, with its own states, this is the ordinary layer. There are no
+    new weights.
 
     Args:
         own: the layer whose queries, keys, projections and feed-forward part are used.
@@ -201,7 +202,7 @@ def cross_layer(
         states: input of ``own``.
         other_states: input of ``other``.
         allowed: which keys may be attended to, broadcast over heads and queries.
-        rows: only so many first tokens are asked for; None for all.
+        rows: compute only this many first tokens; None for all.
     """
     attention = own.attention.self
     heads = attention.num_attention_heads
@@ -224,12 +225,12 @@ def cross_layer(
 
 
 def encoder_layers(backbone: PreTrainedModel) -> Any:
-    """The layers of a BERT- or RoBERTa-like backbone; others are refused."""
+    """The layers of a BERT- or RoBERTa-like backbone; raises for any other."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", None)
     parts = ("attention", "intermediate", "output")
     if layers is None or not all(hasattr(layers[0], part) for part in parts):
         raise TertiumError(
-            f"{type(backbone).__name__} has no layers like BERT's: this works with BERT- and "
-            "RoBERTa-like backbones."
+            f"{type(backbone).__name__} has no layers like BERT's: use a BERT- or RoBERTa-like "
+            "backbone."
         )
     return layers

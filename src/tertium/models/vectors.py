@@ -1,4 +1,4 @@
-"""Vectors of many texts, made once, kept in a file and mapped into memory."""
+"""Vectors of many texts, computed once, kept in a file and mapped into memory."""
 
 import hashlib
 import json
@@ -29,17 +29,16 @@ def map_vectors(
     chunk: int = _CHUNK,
     progress: bool | None = None,
 ) -> NDArray[np.float32]:
-    """Row i is the vector of text i, read from ``path`` when it is asked for.
+    """A memory-mapped matrix whose row i is the vector of text i, computed now if needed.
 
-    What an interrupted call has written is kept: the next one with the same model and texts resumes
-    behind it, and where all is there nothing is encoded. Several processes may call it: one
-    writes, the others wait.
+    An interrupted call is resumed by the next one with the same model and texts, and a complete
+    file is only opened. If several processes call it, one writes and the others wait.
 
     Args:
-        model: makes the vectors.
-        texts: in the order of the rows.
-        path: a .npy file; how far it is stands beside it, in a .json file.
-        chunk: texts between two notes of how far it is.
+        model: computes the vectors.
+        texts: texts in the order of the rows.
+        path: a .npy file; a .json file beside it records the progress.
+        chunk: texts between two records of the progress.
         progress: False for no progress on standard error.
     """
     if not texts:
@@ -50,9 +49,9 @@ def map_vectors(
 
 
 def vectors_fingerprint(model: Embedder) -> str:
-    """The hash of all that decides about a model's vectors.
+    """The hash of everything that a model's vectors depend on.
 
-    A model that grades pairs is its encoder here: its head does not change vectors.
+    For a model that grades pairs it is that of its encoder, since the head does not change vectors.
     """
     inside = model.vector_model
     members = [[repr(member.weight), member.model.fingerprint] for member in inside.members]
@@ -62,9 +61,9 @@ def vectors_fingerprint(model: Embedder) -> str:
 def embedded_windows(
     model: Embedder, texts: Iterable[str], *, window: int, prompt: str | None = None
 ) -> Iterator[NDArray[Any]]:
-    """The vectors of ``window`` texts at a time; what was cut is reported once, at the end.
+    """The vectors of ``window`` texts at a time; cut texts are reported once, at the end.
 
-    ``prompt`` is put before every text (default: that of the model).
+    ``prompt`` precedes every text (default: the model's).
     """
     truncation = TokenizationStats()
     before = {} if prompt is None else {"prompt": prompt}
@@ -72,7 +71,7 @@ def embedded_windows(
         rows = np.asarray(model.encode(part, progress=False, truncation=truncation, **before))
         if rows.shape != (len(part), model.dimension):
             raise TertiumError(
-                f"{model.name} gives vectors of shape {rows.shape}, not "
+                f"{model.name} returned vectors of shape {rows.shape}, not "
                 f"{(len(part), model.dimension)}."
             )
         check_finite(model, part, rows)
@@ -103,7 +102,7 @@ def _fill(
             matrix[done : done + len(rows)] = rows
             matrix.flush()
             done += len(rows)
-            write_text(record, json.dumps({**wanted, "done": done}))  # only now do these rows count
+            write_text(record, json.dumps({**wanted, "done": done}))  # from now on these rows count
             shown.update(len(rows))
 
 
@@ -117,7 +116,7 @@ def _done(record: Path, path: Path, wanted: dict[str, object]) -> int:
 
 
 def _digest(model: Embedder, texts: Sequence[str]) -> str:
-    """One hash of all that decides about the vectors; the model's name does not."""
+    """One hash of everything that the vectors depend on; the model's name is not part of it."""
     found = hashlib.sha256(vectors_fingerprint(model).encode())
     for text in texts:
         content = text.encode(errors="surrogatepass")
