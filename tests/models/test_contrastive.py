@@ -165,7 +165,7 @@ def test_a_config_that_is_none(tiny_bert: Path, tmp_path: Path, content: str) ->
         ({"bert.encoder.layer.2.output.dense.weight": None}, "lacks 1 of the weights"),
         (
             {"bert.encoder.layer.0.output.dense.weight": torch.ones(3, 3)},
-            r"is \(3, 3\), and config.json asks for \(32, 64\)",
+            r"is \(3, 3\), and config.json requires \(32, 64\)",
         ),
         ({"mlp.dense.weight": torch.ones(8, 32)}, r"mlp.dense.weight is \(8, 32\)"),
         ({"mlp.dense.bias": None}, "mlp.dense.bias is missing"),

@@ -233,7 +233,7 @@ def test_a_wrong_file_from_the_network_is_removed(
 def test_a_file_is_missing(remote: Remote, tmp_path: Path) -> None:
     source = write_files(tmp_path / "copy")
     (source / "model.safetensors").unlink()
-    with pytest.raises(TertiumError, match=r"model.safetensors is missing, so .* no whole copy"):
+    with pytest.raises(TertiumError, match=r"model.safetensors is missing, so .* not a complete copy"):
         fetch(remote, source=source)
 
 
@@ -257,7 +257,7 @@ def test_a_slice_or_a_file_in_it_is_missing(remote: Remote, tmp_path: Path) -> N
         fetch(few, source=tmp_path / "few")
     wheel.write_bytes(b"no archive")
     broken = replace(remote, wheels={**remote.wheels, wheel.name: digest(b"no archive")})
-    with pytest.raises(TertiumError, match=r"is no whole archive"):
+    with pytest.raises(TertiumError, match=r"is not a complete archive"):
         fetch(broken, source=wheel.parent)
 
 
