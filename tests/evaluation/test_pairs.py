@@ -94,7 +94,7 @@ def test_what_counts_as_yes() -> None:
         [False, True, True],
     ]
     grades = own([("a", "b", 0.0), ("c", "d", 4.0)], OrderedLabels(0.0, 5.0), binary=False)
-    assert grades.positive(None) is None
+    assert grades.positive(None) == (None, None)
     assert grades.positive("4")[0].tolist() == [False, True]  # type: ignore[index]
     with pytest.raises(TertiumError, match="lowest grade"):
         grades.positive("many")

@@ -51,7 +51,7 @@ def side(seed: int, layers: int = 3) -> Encoded:
 @pytest.mark.parametrize("config", SETTINGS, ids=str)
 def test_every_head_scores_and_comes_back_from_its_config(config: dict[str, Any]) -> None:
     head = built(config, seed=5).eval()
-    sides = [side(at) for at, _ in enumerate(head.sequences)]
+    sides = [side(at) for at, _ in enumerate(head.layout.sequences)]
     found = head(sides)
     assert found.score.shape == (2,)
     assert found.score.isfinite().all()
@@ -105,7 +105,7 @@ def test_what_is_learned_gets_gradients() -> None:
     for name in ("augmentation.alpha", "augmentation.log_temperature", "mix"):
         gradient = dict(head.named_parameters())[name].grad
         assert gradient is not None and gradient.abs().sum() > 0
-    assert head.attention_layers == (0, 1, 2)
+    assert head.layout.attention_layers == (0, 1, 2)
     mixed = head.attention(side(1))
     assert_close(mixed, side(1).attention.mean(dim=0))  # type: ignore[union-attr]
 

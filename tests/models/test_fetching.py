@@ -233,7 +233,9 @@ def test_a_wrong_file_from_the_network_is_removed(
 def test_a_file_is_missing(remote: Remote, tmp_path: Path) -> None:
     source = write_files(tmp_path / "copy")
     (source / "model.safetensors").unlink()
-    with pytest.raises(TertiumError, match=r"model.safetensors is missing, so .* not a complete copy"):
+    with pytest.raises(
+        TertiumError, match=r"model.safetensors is missing, so .* not a complete copy"
+    ):
         fetch(remote, source=source)
 
 

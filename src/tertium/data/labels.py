@@ -84,6 +84,11 @@ class OrderedLabels:
             return [self.names[at] for at in classes]
         return [float(self.low + self.step * at) for at in classes]
 
+    def to_json(self) -> dict[str, Any]:
+        """The labels as :func:`read_labels` reads them."""
+        names = {} if self.names is None else {"names": list(self.names)}
+        return {"low": self.low, "high": self.high, "step": self.step, **names}
+
     def check_threshold(self, threshold: float) -> None:
         """Refuse a dead zone wider than half a step, in which labels could not be told apart."""
         if not 0 <= threshold <= self.step / 2:

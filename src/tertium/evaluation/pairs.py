@@ -196,12 +196,14 @@ class LabelledPairs:
             ratings={name: said[rows] for name, said in self.ratings.items()},
         )
 
-    def positive(self, positive: str | None) -> tuple[NDArray[np.bool_], str] | None:
-        """Which pairs count as yes, and the same in words; None if nobody said which grades do.
+    def positive(self, positive: str | float | None) -> tuple[NDArray[np.bool_] | None, str | None]:
+        """Which pairs count as yes, and the same in words; None twice for grades without a limit.
 
         Args:
-            positive: the lowest label that does (default: of yes and no, yes; of words the last).
+            positive: the lowest label that counts as yes (default: yes, or the last word).
         """
+        if isinstance(positive, float):
+            positive = f"{positive:g}"
         if self.binary:
             if positive not in (None, "1", *(self.scale.names or ())):
                 raise TertiumError(
@@ -211,7 +213,7 @@ class LabelledPairs:
             return self.labels > 0.5, "label 1"
         if positive is None:
             if self.scale.names is None:
-                return None
+                return None, None
             positive = self.scale.names[-1]
         try:
             least = self.scale.value(positive)

@@ -146,7 +146,8 @@ def _tokenized_triple(reading: Reading, texts: Sequence[str]) -> TokenizedItem:
     def forward(items: Tensor, masks: Tensor) -> Tensor:
         inputs = {"input_ids": items, "attention_mask": masks}
         with evaluating(model), model.head.full_gradient():
-            encoded = encoder.forward(inputs, attention_layers=model.head.attention_layers)
+            layers = model.head.layout.attention_layers
+            encoded = encoder.forward(inputs, attention_layers=layers)
             encoded = replace(encoded, segments=segments.repeat(len(items) // count, 1))
             # Rows are grouped by item, but the head needs them grouped by side.
             order = torch.arange(len(items)).reshape(-1, count).T.flatten()

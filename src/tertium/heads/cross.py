@@ -48,8 +48,6 @@ class SelfAugmentation(nn.Module):
         heads: attention heads of the layer.
         alpha: weight of the states themselves, or ``learned``, starting from 1.
         temperature: temperature of the softmax; ``learned`` starts from 1 and stays positive.
-        gradient: ``states_and_weights`` lets gradients reach the attention through the weights; the
-            authors' code does not.
     """
 
     def __init__(
@@ -59,7 +57,6 @@ class SelfAugmentation(nn.Module):
         heads: int,
         alpha: Learnable = 1.0,
         temperature: Learnable = 1.0,
-        gradient: Gradient = "states",
     ) -> None:
         super().__init__()
         if temperature != "learned" and not temperature > 0:
@@ -69,7 +66,6 @@ class SelfAugmentation(nn.Module):
         learned = temperature == "learned"
         self.log_temperature = nn.Parameter(torch.tensor(0.0)) if learned else None
         self.fixed_temperature = 1.0 if temperature == "learned" else temperature
-        self.gradient = gradient
 
     def forward(
         self,
@@ -78,8 +74,6 @@ class SelfAugmentation(nn.Module):
         segments: Int[Tensor, "n t"],
     ) -> Float[Tensor, "n t d"]:
         """The augmented states."""
-        if self.gradient == "states":
-            attention = attention.detach()
         weights = reweighting(attention, segments, temperature=self.temperature)
         augmented: Tensor = self.compressor(augment_states(states, weights)) + self.alpha * states
         return augmented
@@ -170,16 +164,6 @@ class ConditionalHead(nn.Module, ABC):
     def layout(self) -> HeadLayout:
         """How it reads a triple; kinds that are not in ``LAYOUTS`` override this."""
         return layout_of(self.config(), depth=self._depth)
-
-    @property
-    def sequences(self) -> tuple[tuple[int, ...], ...]:
-        """Which texts each sequence has: 0 and 1 are the sentences, 2 is the condition."""
-        return self.layout.sequences
-
-    @property
-    def attention_layers(self) -> tuple[int, ...]:
-        """Layers whose attention it uses."""
-        return self.layout.attention_layers
 
     @abstractmethod
     def forward(self, sides: Sequence[Encoded]) -> HeadOutput:
@@ -278,7 +262,8 @@ class SeaverHead(ConditionalHead):
         alpha: weight of the states themselves, or ``learned``.
         temperature: temperature of the softmax, or ``learned``; the paper uses 1.
         layers: attention of the ``last`` layer, or a learned ``mix`` of all.
-        gradient: ``states_and_weights`` lets gradients reach the attention through the weights.
+        gradient: ``states_and_weights`` lets gradients reach the attention through the weights; the
+            authors' code does not.
         regressor: as for :class:`CrossHead`.
         length: as for :class:`CrossHead`.
         dropout: as for :class:`CrossHead`.
@@ -319,7 +304,6 @@ class SeaverHead(ConditionalHead):
                 heads=shape.heads,
                 alpha=alpha,
                 temperature=temperature,
-                gradient="states_and_weights",  # :meth:`attention` detaches before the mix
             )
             self.regressor = _regressor(shape, regressor, length, dropout)
         self.gradient = gradient
@@ -336,7 +320,7 @@ class SeaverHead(ConditionalHead):
         """The attention to reallocate: of one layer, or a mix with weights that sum to 1."""
         if side.attention is None:
             raise TertiumError(
-                f"{self.kind} needs the attention of layers {self.attention_layers}."
+                f"{self.kind} needs the attention of layers {self.layout.attention_layers}."
             )
         maps = side.attention.detach() if self.gradient == "states" else side.attention
         if self.mix is None:

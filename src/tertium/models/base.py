@@ -373,9 +373,10 @@ class Model(ABC):
         """The decision as an entry of a manifest's details."""
         return {} if self.decision is None else {DECISION: self.decision.model_dump(mode="json")}
 
-    @abstractmethod
     def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
         """Scores of ``query`` with each text."""
+        self.check_condition(condition)
+        return self.score([(query, text) for text in texts])
 
 
 class Part(Model):
@@ -563,10 +564,6 @@ class Embedder(Model):
 
     def _grade_pairs(self, pairs: list[TextPair], first: Matrix, second: Matrix) -> Matrix:
         return self.grade_vectors(first, second)
-
-    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
-        self.check_condition(condition)
-        return self.score([(query, text) for text in texts])
 
 
 class TripleScorer(Model):

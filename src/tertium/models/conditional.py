@@ -253,10 +253,9 @@ class ConditionalScorer(Part, TripleScorer):
         return digest([self._encoder.fingerprint, head, self.scale])
 
     def _manifest(self, **details: Any) -> Manifest:
-        low, high = self.scale
         manifest = super()._manifest(
             head=self._head.config,
-            labels={"low": low, "high": high, "step": self.labels.step},
+            labels=self.labels.to_json(),
             max_length=self._encoder.max_length,
             **self.details,
             **self._decided(),

@@ -77,10 +77,6 @@ class CrossModel(Model):
     ) -> Matrix:
         """Scores of distinct pairs, not clipped to the scale."""
 
-    def _scores(self, query: str, texts: Sequence[str], condition: str | None) -> Matrix:
-        self.check_condition(condition)
-        return self.score([(query, text) for text in texts])
-
 
 class CrossScorer(CrossModel):
     """Scores of pairs on the scale of its labels, by a head that reads both texts together.

@@ -211,10 +211,7 @@ class PairScorer(Embedder):
             write_manifest(temporary, self._manifest(base=base, **details))
 
     def _manifest(self, **details: Any) -> Manifest:
-        low, high = self.scale
-        labels = {"low": low, "high": high, "step": self.labels.step}
-        names = {} if self.labels.names is None else {"names": list(self.labels.names)}
-        known = {"head": self._head.config, "labels": labels | names, **self._decided()}
+        known = {"head": self._head.config, "labels": self.labels.to_json(), **self._decided()}
         return super()._manifest(**known, **details)
 
     @property

@@ -3,7 +3,7 @@
 import hashlib
 import random
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -36,6 +36,7 @@ __all__ = [
     "Amount",
     "StageData",
     "check_variety",
+    "gathered",
     "load_examples",
     "moved",
     "own_pairs",
@@ -198,14 +199,12 @@ def seen_in(spec: DataSpec) -> tuple[TrainingData, ...]:
 def _graded(stage: StageSpec, scale: LabelSpec, folder: Path | None) -> StageData:
     """Pairs with their labels on the recipe's scale."""
     spec, labels = stage.data, scale.build()
-    pairs: list[_Weighted] = []
-    licences: list[str] = []
-    counts: list[int] = []
-    for source in spec.sources:
+
+    def read(source: SourceSpec) -> tuple[list[_Weighted], str]:
         found, licence = _read(source, spec, labels, folder)
-        pairs += [(*pair, source.weight) for pair in _taken(found, source)]
-        licences.append(licence)
-        counts.append(len(found))
+        return [(*pair, source.weight) for pair in found], licence
+
+    pairs, licences, counts = gathered(spec, read, _taken)
     pairs = _limited(pairs, spec.limit)
     amount = Amount.count(spec, counts, kept=len(pairs))
     held_out: tuple[_Weighted, ...] = ()
@@ -217,9 +216,30 @@ def _graded(stage: StageSpec, scale: LabelSpec, folder: Path | None) -> StageDat
     weights = [weight for *_, weight in pairs] if weighted else None
     examples = Examples([pair[:2] for pair in pairs], values, weights)
     graded = tuple(pair[:3] for pair in held_out)
-    return StageData(
-        examples, labels, seen_in(spec), tuple(licences), amount, held_out_pairs=graded
-    )
+    return StageData(examples, labels, seen_in(spec), licences, amount, held_out_pairs=graded)
+
+
+def gathered(
+    spec: DataSpec,
+    read: Callable[[SourceSpec], tuple[list[T], str]],
+    limit: Callable[[list[T], int | None], list[T]],
+) -> tuple[list[T], tuple[str, ...], list[int]]:
+    """The examples of all sources, each within its limit; their terms, and how many each has.
+
+    Args:
+        spec: the stage's data.
+        read: returns the examples of a source and its terms.
+        limit: keeps at most so many of them.
+    """
+    examples: list[T] = []
+    terms: list[str] = []
+    counts: list[int] = []
+    for source in spec.sources:
+        found, term = read(source)
+        examples += limit(found, source.limit)
+        terms.append(term)
+        counts.append(len(found))
+    return examples, tuple(terms), counts
 
 
 def check_variety(labels: Sequence[float]) -> None:
@@ -231,21 +251,20 @@ def check_variety(labels: Sequence[float]) -> None:
 
 
 def _texts(spec: DataSpec, folder: Path | None) -> _Found:
-    """Different texts, without blank ones; what is left out is counted."""
-    texts: list[str] = []
-    licences: list[str] = []
-    counts: list[int] = []
-    for source in spec.sources:
+    """Distinct texts without blank ones."""
+
+    def read(source: SourceSpec) -> tuple[list[str], str]:
         if source.name is None:
             path = Path(str(source.file))
-            found, licence = _different(_own(source, path), path), OWN_TERMS
-        else:
-            data = _benchmark(source, spec, folder)
-            found, licence = _sentences(data.rows, source.name), data.licence
-        counts.append(len(found))
-        texts += _taken(list(dict.fromkeys(found)), source)
-        licences.append(licence)
-    return [(text,) for text in dict.fromkeys(texts)], tuple(licences), counts
+            return _different(_own(source, path), path), OWN_TERMS
+        data = _benchmark(source, spec, folder)
+        return _sentences(data.rows, source.name), data.licence
+
+    def distinct(texts: list[str], limit: int | None) -> list[str]:
+        return _taken(list(dict.fromkeys(texts)), limit)
+
+    texts, licences, counts = gathered(spec, read, distinct)
+    return [(text,) for text in dict.fromkeys(texts)], licences, counts
 
 
 def _benchmark(source: SourceSpec, spec: DataSpec, folder: Path | None) -> benchmarks.Loaded:
@@ -297,20 +316,13 @@ def _sentences(rows: Iterable[Row], name: str) -> list[str]:
 
 
 def _triplets(spec: DataSpec, folder: Path | None) -> _Found:
-    rows: list[tuple[str, ...]] = []
-    licences: list[str] = []
-    counts: list[int] = []
-    for source in spec.sources:
+    def read(source: SourceSpec) -> tuple[list[tuple[str, ...]], str]:
         if source.name is None:
-            texts = [example.texts for example in _examples(source, shape=spec.kind)]
-            licence = OWN_TERMS
-        else:
-            data = _benchmark(source, spec, folder)
-            texts, licence = _grouped(data.rows, spec, str(source.name)), data.licence
-        rows += _taken(texts, source)
-        licences.append(licence)
-        counts.append(len(texts))
-    return rows, tuple(licences), counts
+            return [example.texts for example in _examples(source, shape=spec.kind)], OWN_TERMS
+        data = _benchmark(source, spec, folder)
+        return _grouped(data.rows, spec, str(source.name)), data.licence
+
+    return gathered(spec, read, _taken)
 
 
 def _grouped(rows: Sequence[Row], spec: DataSpec, name: str) -> list[tuple[str, ...]]:
@@ -368,8 +380,8 @@ def _hold_out_pairs(
     return [pair for pair, key in zip(pairs, keys, strict=True) if key not in chosen], held_out
 
 
-def _taken(items: list[T], source: SourceSpec) -> list[T]:
-    return items if source.limit is None else _shuffled(items)[: source.limit]
+def _taken(items: list[T], limit: int | None) -> list[T]:
+    return items if limit is None else _shuffled(items)[:limit]
 
 
 def _shuffled(items: list[T]) -> list[T]:

@@ -110,10 +110,7 @@ def fit(
     found = pairs if isinstance(pairs, Recognised) else recognise(Path(pairs), **reading)
     path = found.file
     own = LabelledPairs.read(found)
-    asked = (
-        None if positive is None else f"{positive:g}" if isinstance(positive, float) else positive
-    )
-    yes, counted = own.positive(asked) or (None, None)
+    yes, counted = own.positive(positive)
     if yes is None and aim.goal != "f1":
         raise TertiumError(
             f"{path}: a {aim.goal} needs to know which grades count as yes: --positive "
@@ -132,13 +129,13 @@ def fit(
                 seed=seed,
                 progress=progress,
             )
-            yes, counted = own.positive(asked) or (None, None)
+            yes, counted = own.positive(positive)
             own.check(yes)
         scores = measures(loaded, own.items, progress=progress)
         decision, notes = _decision(own, scores, yes, aim, resamples=resamples, seed=seed)
         decision = decision.model_copy(
             update={
-                "name": name or _name(own, asked),
+                "name": name or _name(own, positive),
                 "positive": counted,
                 "source": DecisionSource(
                     file=path.name,
@@ -322,10 +319,10 @@ def _notes(
     return notes
 
 
-def _name(own: LabelledPairs, asked: str | None) -> str:
-    word = asked if asked is not None else (own.scale.names or ("1",))[-1]
-    known = own.scale.names is not None and word in own.scale.names
-    return word if known and word not in _WORDS_FOR_YES else "duplicate"
+def _name(own: LabelledPairs, positive: str | float | None) -> str:
+    names = own.scale.names or ()
+    word = names[-1] if names and positive is None else positive
+    return str(word) if word in names and word not in _WORDS_FOR_YES else "duplicate"
 
 
 def save_decided(

@@ -71,11 +71,7 @@ def evaluate_pairs(
     """
     found = pairs if isinstance(pairs, Recognised) else recognise(Path(pairs), **reading)
     own = LabelledPairs.read(found)
-    asked = (
-        None if positive is None else f"{positive:g}" if isinstance(positive, float) else positive
-    )
-    counted = own.positive(asked)
-    yes = None if counted is None else counted[0]
+    yes, _ = own.positive(positive)
     own.check(yes)
     folder = benchmarks.find_folder(None if data is None else Path(data))
     counts = resampled(own, resamples=resamples, seed=seed)

@@ -18,6 +18,7 @@ from tertium.recipes.data import (
     Amount,
     StageData,
     check_variety,
+    gathered,
     moved,
     own_pairs,
     seen_in,
@@ -62,15 +63,12 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
     if spec.labels is None:
         raise TertiumError(f"Stage {stage.name}: conditional data need labels.")
     labels = spec.labels.build()
-    found: list[LabelledTriple] = []
-    licences: list[str] = []
-    counts: list[int] = []
-    for source in spec.sources:
-        read = _read_pairs if spec.kind == "graded" else _read
-        rows, licence = read(source, labels, folder, check_rows=spec.published is None)
-        found += _limited(rows, source.limit)
-        licences.append(licence)
-        counts.append(len(rows))
+    reader = _read_pairs if spec.kind == "graded" else _read
+
+    def read(source: SourceSpec) -> tuple[list[LabelledTriple], str]:
+        return reader(source, labels, folder, check_rows=spec.published is None)
+
+    found, licences, counts = gathered(spec, read, _limited)
     found = _limited(found, spec.limit)
     trained, held_out = _split(found, spec.folds)
     check_variety([row.label for row in trained])
@@ -86,7 +84,7 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
         labels=labels,
         choosing=_choosing(stage.select, held_out, labels, folder),
         seen=seen,
-        licences=tuple(licences),
+        licences=licences,
         amount=Amount.count(spec, counts, kept=len(found)),
         grader=grader,
     )

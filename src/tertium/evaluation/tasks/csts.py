@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,16 +225,22 @@ def _careful(
             entry["ceiling"] = hundred(spearman(before[own], gold[own]))
         return entry
 
-    names, sizes = np.unique(types, return_counts=True)
     return {
         **figures(np.ones(len(gold), dtype=bool)),
         "pearson": hundred(pearson(gold, scores)),
         "left_out": int((~valid).sum()),
         "interval": None if within is None else interval(bootstrap_spearman(gold, scores, within)),
-        "types": {
-            str(names[at]): figures(types == names[at]) for at in np.argsort(-sizes, kind="stable")
-        },
+        "types": _by_type(types, figures),
     }
+
+
+def _by_type(
+    types: NDArray[np.str_], figures: Callable[[NDArray[np.bool_]], dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Figures of the rows of each type of condition, the most frequent type first."""
+    names, sizes = np.unique(types, return_counts=True)
+    order = np.argsort(-sizes, kind="stable")
+    return {str(names[at]): figures(types == names[at]) for at in order}
 
 
 def _labels(rows: Sequence[ConditionalPair], split: str) -> NDArray[np.float64]:
@@ -254,7 +260,14 @@ def _values(
     predicted = found.predicted
     moved = condition_sensitivity(gold, predicted, groups)
     types = np.array([condition_type(row.condition) for row in rows])
-    names, sizes = np.unique(types, return_counts=True)
+
+    def figures(own: NDArray[np.bool_]) -> dict[str, Any]:
+        return {
+            "spearman": hundred(spearman(gold[own], predicted[own])),
+            "pearson": hundred(pearson(gold[own], predicted[own])),
+            "pairs": int(own.sum()),
+        }
+
     return {
         "spearman": found.agreement.spearman,
         "pearson": found.agreement.pearson,
@@ -270,15 +283,7 @@ def _values(
             "direction": hundred(moved.direction),
             "pairs": moved.pairs,
         },
-        "types": {
-            str(names[at]): {
-                "spearman": hundred(spearman(gold[own], predicted[own])),
-                "pearson": hundred(pearson(gold[own], predicted[own])),
-                "pairs": int(sizes[at]),
-            }
-            for at in np.argsort(-sizes, kind="stable")
-            if (own := types == names[at]).any()
-        },
+        "types": _by_type(types, figures),
     }
 
 
