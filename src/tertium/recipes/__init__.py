@@ -1,4 +1,4 @@
-"""Recipes: YAML files, and the builders that turn their names into objects."""
+"""Recipes: YAML files, and the code that trains what they describe."""
 
 from tertium.recipes.files import read_recipe, recipe_names
 from tertium.recipes.suites import Suite, evaluate, suites

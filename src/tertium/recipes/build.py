@@ -1,4 +1,4 @@
-"""From a checked recipe to the objects that train."""
+"""Builds the objects that train from a validated recipe."""
 
 import warnings
 from functools import partial
@@ -42,7 +42,7 @@ _TOKENS_PER_PASS = 1024  # benchmarks/train_contrastive.py
 
 
 def build_encoder(spec: EncoderSpec) -> Encoder:
-    """The encoder to start from, ready to learn."""
+    """The encoder to start from, ready to be trained."""
     encoder = _loaded(spec.model, spec)
     if spec.towers == 2 and not isinstance(encoder.backbone, TwinModel):
         encoder = join_towers(encoder, _loaded(spec.second or spec.model, spec))
@@ -52,7 +52,7 @@ def build_encoder(spec: EncoderSpec) -> Encoder:
 
 
 def freeze(backbone: nn.Module, *, layers: int = 0) -> None:
-    """Leave embeddings as they are, and so many of the lowest layers with what all layers share."""
+    """Freeze the embeddings, and the lowest ``layers`` together with what all layers share."""
     depth = int(backbone.config.num_hidden_layers)  # type: ignore[arg-type, union-attr]
     if layers >= depth:
         raise TertiumError(
@@ -81,7 +81,7 @@ def _loaded(model: str, spec: EncoderSpec) -> Encoder:
 
 
 def chosen_layers(spec: EncoderSpec, whole: Encoder | None = None) -> tuple[int, ...] | None:
-    """Which layers of its model a recipe keeps, counted from 1; None for all of them."""
+    """The layers that a recipe keeps, counted from 1; None for all."""
     if not isinstance(spec.layers, int):
         return spec.layers
     whole = load(spec.model).encoder if whole is None else whole
@@ -89,7 +89,7 @@ def chosen_layers(spec: EncoderSpec, whole: Encoder | None = None) -> tuple[int,
 
 
 def stage_encoder(stage: StageSpec, encoder: Encoder) -> Encoder:
-    """What a stage trains: the encoder, or one tower of it."""
+    """The encoder that a stage trains: the whole one, or one tower of it."""
     if stage.tower is None:
         return encoder
     first, second = tower_encoders(encoder)
@@ -97,7 +97,7 @@ def stage_encoder(stage: StageSpec, encoder: Encoder) -> Encoder:
 
 
 def build_schedule(stage: StageSpec) -> Schedule:
-    """How long and how fast; only examples that never meet are bucketed by length."""
+    """How long and how fast; examples are bucketed by length only if they are not compared."""
     fields = stage.train.model_dump()
     apart = stage.data.kind in ("graded", "conditional") or stage.teacher is not None
     if fields["bucket"] is None:
@@ -109,7 +109,7 @@ def build_schedule(stage: StageSpec) -> Schedule:
 def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> TrainingModule:
     """Encoder, views, heads and objectives of one stage."""
     objectives = {
-        # a part of the module has no dot in its name, and module:Class may have one
+        # names of submodules must not contain dots, but module:Class may
         spec.kind.replace(".", "/"): WeightedObjective(
             _objective(spec, stage, material, encoder), spec.weight
         )
@@ -118,7 +118,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
     if stage.head is not None:
         head = stage.head.build(shape=model_shape(encoder), seed=stage.train.seed)
         return ConditionalModule(ConditionalModel(encoder, head.to(encoder.device)), objectives)
-    # Passes in groups of like length leave out rows of padding.
+    # Passes in groups of similar length drop rows of padding.
     whole = any(part.objective.counts_padding for part in objectives.values())
     together = build_schedule(stage).bucket or whole
     tokens_per_pass = None if together else _TOKENS_PER_PASS
@@ -131,7 +131,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
         )
     vocabulary = read_vocabulary(encoder.tokenizer, encoder.backbone)
     views = [spec.build(vocabulary=vocabulary) for spec in stage.views]
-    seen = tower_encoders(encoder)[0] if stage.joint else encoder  # tower I scores for both
+    seen = tower_encoders(encoder)[0] if stage.joint else encoder  # tower I scores tokens for both
     scorer = seen.copy() if any(s.scores_from == "frozen" for s in stage.views) else seen
     momentum = stage.momentum
     return TrainingModule(
@@ -153,7 +153,7 @@ def build_module(stage: StageSpec, material: StageData, encoder: Encoder) -> Tra
 def _objective(
     spec: ObjectiveSpec, stage: StageSpec, material: StageData, encoder: Encoder
 ) -> Objective:
-    """The objective, with a head and the labels' scale where it asks for them."""
+    """The objective, with a head and the scale of labels if it takes them."""
     labels, seed = material.labels, stage.train.seed
     if labels is None:
         needs_head = spec.declares.needs_head == "language"
@@ -176,7 +176,7 @@ def _projection(encoder: Encoder, seed: int) -> Projection:
 
 
 def _to_teacher(stage: StageSpec, teacher: Ensemble, encoder: Encoder) -> WidthProjection | None:
-    """From the student's width to the teacher's, in training only; a dense one joins the model."""
+    """A layer from the student's width to the teacher's; a dense one becomes part of the model."""
     if teacher.dimension == encoder.dimension:
         return None
     between = WidthProjection(
@@ -189,7 +189,7 @@ def _to_teacher(stage: StageSpec, teacher: Ensemble, encoder: Encoder) -> WidthP
 
 
 def check_widths(stage: StageSpec, teacher: Ensemble, student: Encoder) -> None:
-    """Raise where teacher and student cannot be compared, say so where a layer helps them."""
+    """Raise if the widths of teacher and student cannot be matched; warn if a layer does it."""
     if teacher.dimension == student.dimension:
         return
     widths = f"The teacher's vectors have width {teacher.dimension}, the student's "

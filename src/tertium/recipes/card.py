@@ -1,4 +1,4 @@
-"""The model card: recipe, data, licences, figures and the command that makes them again."""
+"""The model card: recipe, data, licences, scores and the command to reproduce them."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -28,14 +28,14 @@ def write_card(
     """Write ``README.md`` (and ``report.json``) into a model folder.
 
     Args:
-        folder: the model.
-        recipe: as it was checked.
-        report: of the evaluation at the end, if there was one.
+        folder: folder of the model.
+        recipe: the validated recipe.
+        report: report of the final evaluation, if there was one.
         seconds: wall time of training.
-        command: that made the model.
+        command: command that trained the model.
         licences: terms of the data.
-        amounts: how much data each stage ran on.
-        chosen_on: what chose the checkpoint, stage by stage.
+        amounts: how much data each stage used.
+        chosen_on: the data that selected the checkpoint, stage by stage.
     """
     front: dict[str, Any] = {
         "library_name": "sentence-transformers",
@@ -116,7 +116,7 @@ def _use(recipe: Recipe) -> list[str]:
 
 
 def _model_index(name: str, report: Report) -> list[dict[str, Any]]:
-    """The figures as the hub reads them from a card."""
+    """The scores in the form that the hub reads from a card."""
     results = [
         {
             "task": {"type": "sentence-similarity", "name": suite.suite},

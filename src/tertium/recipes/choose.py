@@ -1,4 +1,4 @@
-"""Which recipe a file of the user's own is for, and why."""
+"""Chooses a recipe for the user's own file, and says why."""
 
 import math
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from tertium.recipes.files import RecipeSource, called, read_content, read_recip
 
 __all__ = ["Choice", "choose", "own_source"]
 
-_LEAST = 16  # rows below which there is nothing to learn from
+_LEAST = 16  # rows; fewer are not enough to learn from
 _FEW, _MANY = 1_000, 50_000
-_HELD_OUT = 80  # from so many pairs on, a tenth can choose the checkpoint
+_HELD_OUT = 80  # pairs from which on a tenth can select the checkpoint
 
 _RECIPES = {
     Shape.GRADED: "sts-regression-minilm",
@@ -34,7 +34,7 @@ _WHY = {
     Shape.TEXTS: "texts without labels are learned by contrast with each other",
     Shape.CONDITIONAL: "similarity under a condition needs a model that reads the condition",
 }
-_KINDS: dict[Shape, tuple[str, ...]] = {  # what a recipe's stage must learn from
+_KINDS: dict[Shape, tuple[str, ...]] = {  # the data that a recipe's stage must learn from
     Shape.GRADED: ("graded",),
     Shape.BINARY: ("graded",),
     Shape.WORDS: ("graded",),
@@ -50,9 +50,9 @@ class Choice:
     """A recipe for a file.
 
     Attributes:
-        recipe: its name.
-        settings: what is changed in it: the data, their scale, and what their number asks for.
-        reasons: why, one sentence each.
+        recipe: the recipe's name.
+        settings: changes to it: the data, their scale, and what depends on their number.
+        reasons: the reasons, one sentence each.
     """
 
     recipe: RecipeSource
@@ -61,14 +61,14 @@ class Choice:
 
 
 def choose(found: Recognised, *, recipe: "RecipeSource | None" = None) -> Choice:
-    """The recipe for a recognised file, with the settings that put the file into it.
+    """The recipe for a recognised file, with the settings that make it use the file.
 
     Args:
-        found: from :func:`tertium.data.shapes.recognise`.
-        recipe: take this one; only its data, and their scale, are replaced.
+        found: the result of :func:`tertium.data.shapes.recognise`.
+        recipe: use this one, and replace only its data and their scale.
 
     Raises:
-        TertiumError: there is nothing to learn from the file, or the recipe learns from other data.
+        TertiumError: the file is not suitable for training, or the recipe needs other data.
     """
     if found.shape is Shape.PAIRS:
         raise TertiumError(
@@ -138,7 +138,7 @@ def _labels(labels: OrderedLabels) -> dict[str, Any]:
 def _thresholds(
     recipe: RecipeSource, at: int, own: OrderedLabels, theirs: OrderedLabels
 ) -> dict[str, Any]:
-    """Dead zones as wide as before, measured in steps of the labels."""
+    """Thresholds that are the same number of label steps as before."""
     objectives = read_content(recipe)["stages"][at]["objectives"]
     return {
         f"stages.{at}.objectives.{number}.threshold": each["threshold"] * own.step / theirs.step
@@ -148,7 +148,7 @@ def _thresholds(
 
 
 def _by_size(found: Recognised, name: str, at: int) -> dict[str, tuple[Any, str]]:
-    """What the number of rows asks for: passes, batches, and what chooses the checkpoint."""
+    """Settings that depend on the number of rows: epochs, batches, and checkpoint selection."""
     stage = read_recipe(name).stages[at]
     train, rows = stage.train, found.rows
     changes: dict[str, tuple[Any, str]] = {}

@@ -1,4 +1,4 @@
-"""From a recipe's sources to what a stage trains on: pairs, texts or triplets."""
+"""Reads the training data of a stage from a recipe's sources: pairs, texts or triplets."""
 
 import hashlib
 import random
@@ -64,15 +64,15 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Amount:
-    """How much data a stage runs on.
+    """How much data a stage uses.
 
     Attributes:
-        used: rows that are used, those held out to choose the checkpoint included.
-        of: how many the recipe was published with or asks for, whichever is more; None if it
-            says neither.
-        unit: what is counted.
-        short: whether fewer are there than are asked for. A limit below the published size is
-            the user's choice, and not short of anything.
+        used: rows that are used, including those held out to select the checkpoint.
+        of: the number that the recipe was published with or requests, whichever is larger; None
+            if it states neither.
+        unit: the unit that is counted.
+        short: whether fewer rows are available than requested. A limit below the published size is
+            the user's choice, and does not count.
     """
 
     used: int
@@ -82,11 +82,11 @@ class Amount:
 
     @classmethod
     def count(cls, spec: DataSpec, sources: Sequence[int], *, kept: int) -> "Amount":
-        """Compare what was found with what the recipe asks for.
+        """Compare the available data with what the recipe requests.
 
         Args:
             spec: the stage's data.
-            sources: rows found in each source, before its limit and with repeated texts.
+            sources: rows in each source, before its limit and including repeated texts.
             kept: examples left after all limits.
         """
         limits = [source.limit for source in spec.sources]
@@ -103,15 +103,15 @@ class Amount:
 
     @property
     def partial(self) -> bool:
-        """Whether less is used than was published or asked for."""
+        """Whether less is used than was published or requested."""
         return self.of is not None and self.used < self.of
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as in a run's ``data.json``."""
+        """Plain values for a run's ``data.json``."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """As a card says it.
+        """The text for a card.
 
         >>> print(Amount(58_674, 1_000_000, "sentences", short=True))
         58,674 of 1,000,000 sentences
@@ -127,14 +127,14 @@ class StageData:
     """A stage's examples, and where they came from.
 
     Attributes:
-        examples: what is trained on.
+        examples: the training examples.
         labels: the scale of graded pairs.
-        seen: for the manifest.
+        seen: entries for the manifest.
         licences: terms of the data.
-        amount: how much data that is, of how much.
-        held_out: texts that choose the checkpoint, where labels are not to be had.
-        held_out_pairs: graded pairs that choose it, where STS-B is not to be had.
-        teacher: whose vectors of the texts are learned.
+        amount: how much data is used.
+        held_out: texts that select the checkpoint if there are no labels.
+        held_out_pairs: graded pairs that select it if STS-B is not available.
+        teacher: model whose vectors of the texts are learned.
     """
 
     examples: Examples
@@ -148,12 +148,12 @@ class StageData:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of the texts, in their order."""
+        """A hash of the texts, in order."""
         return _digest(self.examples.texts)
 
 
 def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
-    """All sources' examples, as the stage's kind of data needs them."""
+    """The examples of all sources, as the stage needs them."""
     spec = stage.data
     if spec.kind == "graded" and spec.labels is not None:
         return _graded(stage, spec.labels, folder)
@@ -167,7 +167,8 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
     held_out: tuple[str, ...] = ()
     if _holds_out(stage):
         texts, held_out = _hold_out(texts)
-    needed = 1 if stage.teacher is not None else stage.train.batch_size  # texts that never meet
+    # Texts are compared within a batch, except with a teacher.
+    needed = 1 if stage.teacher is not None else stage.train.batch_size
     if len(texts) < needed:
         raise TertiumError(
             f"{len(texts)} different examples do not fill one batch of {needed}. Give more texts, "
@@ -175,7 +176,7 @@ def load_examples(stage: StageSpec, *, folder: Path | None) -> StageData:
         )
     teacher, seen = _teacher(stage), seen_in(spec)
     if teacher is not None:
-        seen = (*seen, *teacher.training_data)  # what the teacher knows, the student learns
+        seen = (*seen, *teacher.training_data)  # the student learns what the teacher has seen
     return StageData(
         Examples(texts), None, seen, licences, amount, held_out=held_out, teacher=teacher
     )
@@ -243,7 +244,7 @@ def gathered(
 
 
 def check_variety(labels: Sequence[float]) -> None:
-    """Raise where there is nothing to learn."""
+    """Raise if there is nothing to learn."""
     if len(set(labels)) < 2:
         raise TertiumError(
             f"All {len(labels)} labels are equal: there is nothing to learn. Check the labels."
@@ -268,7 +269,7 @@ def _texts(spec: DataSpec, folder: Path | None) -> _Found:
 
 
 def _benchmark(source: SourceSpec, spec: DataSpec, folder: Path | None) -> benchmarks.Loaded:
-    """A benchmark set; where the recipe says how much it needs, that is what is compared."""
+    """A benchmark set, whose size is not checked if the recipe states a published size."""
     return benchmarks.load(
         str(source.name),
         split=source.split,
@@ -279,7 +280,7 @@ def _benchmark(source: SourceSpec, spec: DataSpec, folder: Path | None) -> bench
 
 
 def _own(source: SourceSpec, path: Path) -> Iterable[str]:
-    """The rows of a user's file; those of a translation belong to the rows of another."""
+    """The texts of a user's file, or translations that belong to the texts of another file."""
     if source.translation_of is None:
         column = ",".join(source.mapped().text) or None
         return iter_texts(path, column=column, strip_html=source.strip_html)
@@ -303,7 +304,7 @@ def _different(texts: Iterable[str], path: Path) -> list[str]:
 
 
 def _sentences(rows: Iterable[Row], name: str) -> list[str]:
-    """The texts of a benchmark set, of single sentences or of pairs."""
+    """The texts of a benchmark set of sentences or pairs."""
     texts: list[str] = []
     for row in rows:
         if isinstance(row, Sentence):
@@ -326,7 +327,7 @@ def _triplets(spec: DataSpec, folder: Path | None) -> _Found:
 
 
 def _grouped(rows: Sequence[Row], spec: DataSpec, name: str) -> list[tuple[str, ...]]:
-    """Anchor, positive and, unless only positive pairs are asked for, hard negative."""
+    """Anchor, positive and, for triplets, hard negative."""
     if not all(isinstance(row, Triplet) for row in rows):
         raise TertiumError(f"{name} holds {type(rows[0]).__name__} rows, not triplets.")
     texts = [(r.anchor, r.positive, r.hard_negative) for r in rows if isinstance(r, Triplet)]
@@ -338,7 +339,7 @@ def _grouped(rows: Sequence[Row], spec: DataSpec, name: str) -> list[tuple[str, 
 def _examples(
     source: SourceSpec, *, shape: str | None = None, labels: OrderedLabels | None = None
 ) -> list[Example]:
-    """The rows of a user's file, by what it says of itself and what the recipe says of it."""
+    """The rows of a user's file, recognised by its content and the recipe's settings."""
     names = None if labels is None else labels.names
     return read_examples(
         recognise(
@@ -359,7 +360,7 @@ def _holds_out(stage: StageSpec) -> bool:
 def _hold_out(
     texts: list[tuple[str, ...]],
 ) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """A tenth of the texts, not too many, for choosing the checkpoint; none of too few."""
+    """Hold out a tenth of the texts, up to a maximum, to select the checkpoint; none of too few."""
     count = min(len(texts) // 10, _MOST_HELD_OUT)
     if count < _LEAST_HELD_OUT:
         return texts, ()
@@ -370,7 +371,7 @@ def _hold_out(
 def _hold_out_pairs(
     pairs: list[_Weighted],
 ) -> tuple[list[_Weighted], tuple[_Weighted, ...]]:
-    """As ``_hold_out``, of graded pairs; all rows of a pair stay on one side."""
+    """The same for graded pairs; all rows of a pair stay on one side."""
     keys = [pair_key(first, second) for first, second, *_ in pairs]
     different = _shuffled(list(dict.fromkeys(keys)))
     chosen = frozenset(different[: min(len(different) // 10, _MOST_HELD_OUT)])
@@ -385,14 +386,15 @@ def _taken(items: list[T], limit: int | None) -> list[T]:
 
 
 def _shuffled(items: list[T]) -> list[T]:
-    """Always the same order, whatever the seed of the run: all runs see the same examples."""
+    """A fixed shuffle, independent of the seed, so that all runs see the same examples."""
     return random.Random(0).sample(items, len(items))
 
 
 def _hashed_subset(texts: list[tuple[str, ...]], size: int, *, seed: int) -> list[tuple[str, ...]]:
-    """The examples with the smallest hashes: the same for all methods, each size within the next.
+    """The examples with the smallest hashes.
 
-    The order of the source does not matter.
+    They are the same for all methods, independent of the source's order, and a smaller subset is
+    part of a larger one.
     """
     return sorted(texts, key=lambda text: _digest([text], salt=f"{seed}"))[:size]
 
@@ -426,7 +428,7 @@ def _read(
 
 
 def own_pairs(source: SourceSpec, labels: OrderedLabels) -> list[tuple[str, str, float]]:
-    """Pairs of a user's file with their labels, which are on the recipe's scale already."""
+    """Pairs of a user's file with their labels, which are already on the recipe's scale."""
     if source.columns is not None or source.part is not None or source.strip_html:
         found = _examples(source, labels=labels)
         return [(e.texts[0], e.texts[1], cast(float, e.label)) for e in found]
@@ -439,20 +441,20 @@ def own_pairs(source: SourceSpec, labels: OrderedLabels) -> list[tuple[str, str,
 
 
 def _value(row: _Labelled, labels: OrderedLabels, dataset: str | None) -> float:
-    """A row's label as a number; ``dataset`` is where it is from, unless the user's own."""
+    """A row's label as a number; ``dataset`` is its benchmark set, or None for the user's file."""
     if not isinstance(row, GradedPair):
         return labels.value(row.label)
     return labels.value(row.score) if dataset is None else moved(row.score, dataset, labels)
 
 
 def moved(score: float, dataset: str, labels: OrderedLabels) -> float:
-    """A grade, moved linearly from the scale of a benchmark set to the recipe's."""
+    """A grade, mapped linearly from the scale of a benchmark set to the recipe's."""
     low, high = benchmarks.DATASETS[dataset].scale or (labels.low, labels.high)
     return labels.low + (score - low) / (high - low) * (labels.high - labels.low)
 
 
 def _check_labels(path: Path, rows: list[_Labelled], labels: OrderedLabels) -> None:
-    """Raise with every row whose label the recipe does not know."""
+    """Raise with every row whose label is not one of the recipe's."""
     if not rows:
         raise TertiumError(f"{path} holds no pairs.")
     if labels.names is None:
@@ -476,7 +478,7 @@ def _check_labels(path: Path, rows: list[_Labelled], labels: OrderedLabels) -> N
 def taught(
     examples: Examples, teacher: Ensemble, folder: Path, *, progress: bool | None = None
 ) -> Examples:
-    """The examples with the teacher's vectors, which are made once and kept in ``folder``."""
+    """The examples with the teacher's vectors, which are computed once and kept in ``folder``."""
     texts = [text for (text,) in examples.texts]
     return replace(
         examples, labels=map_vectors(teacher, texts, folder / _VECTORS, progress=progress)
@@ -484,5 +486,5 @@ def taught(
 
 
 def teacher_files(folder: Path) -> list[Path]:
-    """What :func:`taught` has left in ``folder``."""
+    """The files that :func:`taught` wrote into ``folder``."""
     return list(folder.glob(f"{Path(_VECTORS).stem}.*"))

@@ -1,4 +1,4 @@
-"""Distil any models into any model: a recipe with the names filled in."""
+"""Distils any models into any model, with a recipe whose names are filled in."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -31,19 +31,19 @@ def distil(
     """Train ``student`` to give the embeddings of ``teachers``, on texts without labels.
 
     Args:
-        teachers: one model, or several whose embeddings are added.
+        teachers: one model, or several whose embeddings are summed.
         student: the model to start from.
-        texts: a text file, one text a line, or a table.
+        texts: a text file with one text per line, or a table.
         output: folder for the model.
-        weight: of the last teacher, see :func:`tertium.models.loading.combine`.
-        keep_projection: where the widths differ, keep the linear layer between them, and with it
+        weight: weight of the last teacher, see :func:`tertium.models.loading.combine`.
+        keep_projection: if the widths differ, keep the linear layer between them, and with it
             the teacher's width.
-        pooling: of the student (default: its own).
-        max_length: tokens of a text that the student reads, in training and afterwards.
+        pooling: the student's pooling (default: its own).
+        max_length: maximum tokens that the student reads, in training and afterwards.
         layers: how many of the student's layers to keep, or which, counted from 1.
         schedule: changes to the recipe's ``train``, such as ``{"epochs": 3}``.
-        settings: any further settings of the recipe ``distil-minilm`` by their place.
-        options: as for :func:`tertium.train`: ``data``, ``resume``, ``seed``,
+        settings: further settings of the recipe ``distil-minilm``, by their path.
+        options: options of :func:`tertium.train`: ``data``, ``resume``, ``seed``,
             ``command``, ``evaluate_after``, ``progress``.
     """
     names = [os.fspath(teacher) for teacher in teachers]

@@ -1,4 +1,4 @@
-"""Recipe files: found by name, extended, changed by settings, and checked as a whole."""
+"""Recipe files: finding them by name, extending them, applying settings, and validation."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ __all__ = [
 
 RecipeSource: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Recipe"
 CONFIGS = Path(__file__).with_name("configs")
-RUN = Path("run", "recipe.yaml")  # what a run in a model's folder is known by
+RUN = Path("run", "recipe.yaml")  # its presence marks a run in a model's folder
 _NO_YAML = (yaml.YAMLError, ValueError, TypeError, RecursionError)  # of a date, a key, nesting
 
 
 class RecipeError(TertiumError):
-    """A recipe has mistakes; all of them are named at once."""
+    """A recipe with mistakes, all of which are reported at once."""
 
 
 def recipe_names() -> list[str]:
@@ -48,7 +48,7 @@ def recipe_names() -> list[str]:
 
 
 def check_run(output: Path, *, resume: bool) -> None:
-    """Raise if ``output`` holds a run already that is not to be resumed."""
+    """Raise if ``output`` already contains a run that is not to be resumed."""
     if leads() and (output / RUN).exists() and not resume:
         raise TertiumError(
             f"{output} holds a run already. Continue it with --resume, or choose another folder."
@@ -56,19 +56,19 @@ def check_run(output: Path, *, resume: bool) -> None:
 
 
 def leads() -> bool:
-    """Whether this process writes: the only one, or the first that a launcher started."""
+    """Whether this process writes files: the only one, or the first started by a launcher."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def own_data(
     recipe: RecipeSource, *, pairs: Path | None = None, texts: Path | None = None
 ) -> dict[str, Any]:
-    """Settings that put a user's files in the place of a recipe's data.
+    """Settings that replace a recipe's data by the user's files.
 
     Args:
         recipe: as for :func:`read_recipe`.
-        pairs: replaces the sources of its last stage on graded pairs or triples.
-        texts: replaces the data, limits included, of every stage on single texts.
+        pairs: replaces the sources of the last stage on graded pairs or triples.
+        texts: replaces the data, including limits, of every stage on single texts.
     """
     if pairs is None and texts is None:
         return {}
@@ -94,7 +94,7 @@ def own_data(
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, Any]:
-    """``a.b=value`` texts, as ``--set`` and sweeps have them, as places and values.
+    """Paths and values from ``a.b=value`` texts of ``--set`` and sweeps.
 
     >>> parse_settings(["stages.0.train.epochs=2", "encoder.pooling=cls"])
     {'stages.0.train.epochs': 2, 'encoder.pooling': 'cls'}
@@ -104,7 +104,7 @@ def parse_settings(given: Sequence[str]) -> dict[str, Any]:
         place, equals, value = text.partition("=")
         if not equals or not place:
             raise RecipeError(f"--set {text}: write it as a.b=value.")
-        settings.pop(place, None)  # the order in which they are applied is that of the last
+        settings.pop(place, None)  # if repeated, apply it at the position of the last one
         try:
             settings[place] = yaml.safe_load(value)
         except _NO_YAML as error:
@@ -118,21 +118,21 @@ def read_recipe(
     settings: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> "Recipe":
-    """A checked recipe.
+    """A validated recipe.
 
     Args:
-        recipe: the name of one that comes with tertium, a YAML file, a dictionary, or a recipe.
-        settings: values by their place, such as ``{"stages.0.train.epochs": 2}``; a stage is
-            named by its name or number.
-        seed: replaces the seed of every stage; tower II of a twin has the next one.
+        recipe: the name of a shipped recipe, a YAML file, a dictionary, or a recipe.
+        settings: values by their path, such as ``{"stages.0.train.epochs": 2}``; a stage is
+            referred to by name or number.
+        seed: replaces the seed of every stage; tower II of a twin gets the next one.
     """
     content = read_content(recipe, settings=settings)
     if seed is not None:
         stages = content.get("stages")
         for stage in stages if isinstance(stages, list) else []:
             train = stage.get("train") or {} if isinstance(stage, dict) else None
-            if isinstance(train, dict):  # the check below says what else is wrong
-                own = seed + (stage.get("tower") == "second")  # or both towers would be one
+            if isinstance(train, dict):  # validation below reports anything else
+                own = seed + (stage.get("tower") == "second")  # else both towers would be equal
                 stage["train"] = {**train, "seed": own}
     from tertium.recipes.schema import Recipe
 
@@ -142,7 +142,7 @@ def read_recipe(
     except UnicodeEncodeError as error:
         raise RecipeError(f"The recipe '{name}' names a setting that is not text.") from error
     except ValidationError as error:
-        # A list whose items are all wrong is also reported as too short: that adds nothing.
+        # A list whose items are all wrong is also reported as too short, which is redundant.
         errors = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
         lines = [f"{_where(e['loc'], content)}: {_message(e)}" for e in errors]
         raise RecipeError(f"The recipe '{name}' has mistakes:\n  " + "\n  ".join(lines)) from error
@@ -151,7 +151,7 @@ def read_recipe(
 def read_content(
     recipe: RecipeSource, *, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The plain values of a recipe with its settings, not yet checked as a whole."""
+    """The plain values of a recipe with its settings, before validation."""
     if isinstance(recipe, Mapping):
         content = _extended(deepcopy(dict(recipe)), "the dictionary")
     elif isinstance(recipe, str | os.PathLike):
@@ -164,9 +164,9 @@ def read_content(
 
 
 def resolve_recipe(name: str) -> tuple[Path | None, str]:
-    """The file of a recipe, None for one that ships, and its name there.
+    """The file of a recipe (None for a shipped one) and its name there.
 
-    One of several recipes in a file is ``FILE.yaml:NAME``.
+    ``FILE.yaml:NAME`` is one of several recipes in a file.
     """
     file, colon, variant = name.rpartition(":")
     inside = bool(colon) and Path(file).suffix in (".yaml", ".yml")
@@ -181,7 +181,7 @@ def resolve_recipe(name: str) -> tuple[Path | None, str]:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file says."""
+    """The content of a YAML file."""
     try:
         return yaml.safe_load(path.read_bytes())
     except _NO_YAML as error:
@@ -192,7 +192,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def called(recipe: RecipeSource) -> str:
-    """What a message calls a recipe: its name, file or summary."""
+    """A recipe's name in messages: its name, file or summary."""
     if isinstance(recipe, str | os.PathLike):
         return os.fspath(recipe)
     summary = recipe.get("summary") if isinstance(recipe, Mapping) else recipe.summary
@@ -201,7 +201,7 @@ def called(recipe: RecipeSource) -> str:
 
 @cache
 def _shipped() -> dict[str, dict[str, Any]]:
-    """The recipes that come with tertium, as their files have them."""
+    """The content of the shipped recipes."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: dict[str, dict[str, Any]] = {}
     for path in sorted((CONFIGS / "recipes").glob("*.yaml")):
@@ -211,9 +211,9 @@ def _shipped() -> dict[str, dict[str, Any]]:
 
 
 def _family(content: Any, path: Path) -> dict[str, dict[str, Any]]:
-    """The recipes of a file: one by the file's name, or its ``variants`` of common values.
+    """The recipes in a file: one with the file's name, or its ``variants`` on common values.
 
-    A variant that extends another one of the file has the common values from there.
+    A variant that extends another one in the file inherits the common values from it.
     """
     if not isinstance(content, dict):
         raise RecipeError(f"{path} holds no recipe: a mapping with stages is needed.")
@@ -230,7 +230,7 @@ def _family(content: Any, path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _load(name: str, *, below: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A recipe's values on top of those it extends."""
+    """A recipe's values on top of those of the recipe that it extends."""
     path, inside = resolve_recipe(name)
     known = _shipped() if path is None else _family(read_yaml(path), path)
     if inside not in known:
@@ -250,7 +250,7 @@ def _extended(content: dict[str, Any], name: str, *, below: tuple[str, ...] = ()
 
 
 def _merge(base: Any, change: Any) -> Any:
-    """Mappings merge key by key, stages by name; anything else is replaced."""
+    """Merge mappings by key and stages by name; replace anything else."""
     if not (isinstance(base, dict) and isinstance(change, dict)):
         return deepcopy(change)
     merged = deepcopy(base)
@@ -277,7 +277,7 @@ def _are_named(stages: Any) -> bool:
 
 
 def _put(content: dict[str, Any], place: str, value: Any) -> None:
-    """Set the value at a dotted place; mappings on the way are made where they are missing."""
+    """Set the value at a dotted path, creating missing mappings on the way."""
     *parents, last = place.split(".")
     inner: Any = content
     for part in parents:
@@ -308,7 +308,7 @@ def _index(items: list[Any], part: str, place: str) -> int:
 
 
 def _where(location: tuple[int | str, ...], content: Any) -> str:
-    """The place of a mistake, with stages by name."""
+    """The path of a mistake, with stages by name."""
     parts = []
     for part in location:
         content = _child(content, part)

@@ -1,4 +1,4 @@
-"""From labelled pairs to a model that decides: a threshold and a calibration, saved with it."""
+"""Fits a threshold and a calibration on labelled pairs, and saves them with the model."""
 
 import json
 import os
@@ -41,14 +41,15 @@ _WORDS_FOR_YES = {"1", "yes", "y", "true", "t", "same", "positive"}
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model that decides.
+    """A model with a fitted decision.
 
     Attributes:
-        folder: where it is saved; :func:`tertium.load` gives it with its ``decision``.
+        folder: folder of the model; :func:`tertium.load` reads it with its ``decision``.
         decision: thresholds, calibrations and figures.
-        recognised: what the file of pairs was found to be.
-        notes: what should be known: too few pairs, repeated ones, a score that is of no use.
-        trained: figures of the model before and after training, and which was kept; None without.
+        recognised: the recognised file of pairs.
+        notes: warnings such as too few or repeated pairs, or a score that is of no use.
+        trained: scores of the model before and after training, and which was kept; None without
+            training.
     """
 
     folder: Path
@@ -77,31 +78,31 @@ def fit(
     progress: bool | None = None,
     **reading: Any,
 ) -> Fitted:
-    """Find the threshold and the calibration of a model on labelled pairs, and save it with them.
+    """Fit the threshold and calibration of a model on labelled pairs, and save the model with them.
 
-    Pairs that share a sentence, directly or through other pairs, are held out together. Figures of
-    threshold and calibration are of pairs that they were not fitted on, in five folds; what is
-    saved is fitted on all pairs.
+    Pairs that share a sentence, directly or through other pairs, are held out together. The figures
+    of threshold and calibration are measured on held-out pairs in five folds; the saved ones are
+    fitted on all pairs.
 
     Args:
-        model: whatever :func:`tertium.load` takes; its files are copied.
+        model: anything that :func:`tertium.load` takes; its files are copied.
         pairs: two texts and a grade, 0 or 1, or a word in every row.
-        output: folder for the model; must not exist yet, or be empty.
-        precision: wanted share of right ones among the pairs that are accepted.
-        recall: wanted share of accepted ones among those to accept; without either, the threshold
-            with the best F1.
-        confidence: with which the wanted share holds on new pairs of the same kind.
-        positive: lowest grade, or word, that counts as yes (default: of words the last).
+        output: a new or empty folder for the model.
+        precision: required share of correct ones among accepted pairs.
+        recall: required share of accepted ones among positive pairs; without either, the threshold
+            has the best F1.
+        confidence: probability with which the required share holds on new pairs of the same kind.
+        positive: lowest grade, or word, that counts as yes (default: the last word).
         name: what is decided (default: ``duplicate``, or the word that counts as yes).
-        engine: what runs the model.
-        resamples: bootstrap samples of the intervals.
-        seed: for folds and bootstrap.
-        train: also fine-tune the model on two thirds of the pairs, and keep what ranks the other
-            third better; threshold and calibration of a trained model come from that third.
-        recipe: for training (default: the one for such labels).
-        settings: changes to the recipe, by their place.
+        engine: engine that runs the model.
+        resamples: bootstrap samples for the intervals.
+        seed: random seed for folds and bootstrap.
+        train: also fine-tune the model on two thirds of the pairs, and keep the model that ranks
+            the other third better; a trained model is fitted on that third.
+        recipe: recipe for training (default: the one for such labels).
+        settings: changes to the recipe, by their path.
         progress: False for no progress on standard error.
-        reading: how the file is read, as :func:`tertium.data.recognise` takes it: columns, labels,
+        reading: options of :func:`tertium.data.recognise` for reading the file: columns, labels,
             scale, split.
     """
     output = Path(output)
@@ -163,7 +164,7 @@ def _trained(
     seed: int,
     progress: bool | None,
 ) -> tuple[dict[str, Any], Model, Path, LabelledPairs]:
-    """Train on two thirds, compare on the rest; gives what was kept and the pairs to decide by."""
+    """Train on two thirds and compare on the rest; returns what was kept and the pairs to fit."""
     require("train", purpose="--train", packages=("torch", "accelerate"))
     from tertium.recipes.choose import choose
     from tertium.recipes.train import train
@@ -219,11 +220,11 @@ def _trained(
 def measures(
     model: Model, items: Sequence[tuple[str, ...]], *, progress: bool | None = None
 ) -> dict[Measure, Vector]:
-    """The score of each pair and, where it is another number, the cosine.
+    """The score of each pair and, if it differs, the cosine.
 
     Args:
-        model: asked once for each distinct text.
-        items: pairs, or triples; a condition is left out if the model takes none.
+        model: encodes each distinct text once.
+        items: pairs or triples; a condition is ignored if the model takes none.
         progress: False for no progress on standard error.
     """
     if model.takes_conditions:
@@ -259,7 +260,7 @@ def _decision(
     resamples: int,
     seed: int,
 ) -> tuple[Decision, list[str]]:
-    """Rules for score and cosine, the figures of the score, and what to say of them."""
+    """Rules for score and cosine with the figures of the score, and notes on them."""
     folds = folds_of(own, seed=seed)
     by: dict[Measure, Rule] = {}
     by["score"], held = decide(own, scores["score"], yes, folds, aim, seed=seed)
@@ -328,7 +329,7 @@ def _name(own: LabelledPairs, positive: str | float | None) -> str:
 def save_decided(
     source: Path, model: Model, decision: Decision, output: Path, *, seen: Sequence[TrainingData]
 ) -> None:
-    """Copy a model's folder and put the decision into its manifest."""
+    """Copy a model's folder and add the decision to its manifest."""
     manifest = read_manifest(source) or Manifest(
         kind=model.kind,
         pooling=model.pooling,
@@ -350,7 +351,7 @@ def save_decided(
 
 
 def headline(own: LabelledPairs, scores: Vector, yes: NDArray[np.bool_] | None) -> float:
-    """The figure by which models are chosen: average precision, or Spearman's correlation."""
+    """The figure that models are compared by: average precision, or Spearman's correlation."""
     if own.binary and yes is not None:
         return average_precision(yes, scores)
     return spearman(own.labels, scores)

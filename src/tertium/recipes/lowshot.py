@@ -1,4 +1,4 @@
-"""The low-shot protocol: how far a method gets with few sentences and equal steps."""
+"""The low-shot protocol: the score of a method with few sentences and equal steps."""
 
 import json
 import re
@@ -28,8 +28,8 @@ class LowShotTable:
     Attributes:
         steps: optimiser steps of every run.
         sizes: numbers of sentences.
-        averages: by recipe and size, one figure per seed.
-        subsets: fingerprints of the sentences, by size and seed, the same for all recipes.
+        averages: one score per seed, by recipe and size.
+        subsets: hashes of the sentences, by size and seed, the same for all recipes.
     """
 
     steps: int
@@ -38,7 +38,7 @@ class LowShotTable:
     subsets: dict[int, list[str]]
 
     def to_json(self) -> dict[str, Any]:
-        """All figures, with their means and standard deviations."""
+        """All scores, with their means and standard deviations."""
         return {
             "steps": self.steps,
             "recipes": {
@@ -77,22 +77,22 @@ def run_low_shot(
     jobs: int = 1,
     say: Callable[[str], None] = lambda text: None,
 ) -> LowShotTable:
-    """Train every recipe on every number of sentences with every seed, and tabulate.
+    """Train every recipe on every number of sentences with every seed, and tabulate the scores.
 
-    A seed draws its own sentences by their hashes, the same for all recipes, a smaller number
-    within a larger one. Finished runs are skipped, so a killed call resumes where it was.
+    Each seed draws its own sentences by their hashes; they are the same for all recipes, and a
+    smaller set is part of a larger one. Finished runs are skipped, so a killed call can be resumed.
 
     Args:
         recipes: recipes whose first stage learns from texts.
-        output: one folder per run, ``table.md``, ``table.json`` and the plots go in here.
+        output: folder for the runs, ``table.md``, ``table.json`` and the plots.
         sizes: numbers of sentences.
-        seeds: how many seeds.
+        seeds: number of seeds.
         steps: optimiser steps, equal for all.
-        settings: changes as ``a.b=value``, of all runs, or after ``RECIPE:``, ``@SIZE:`` or
-            ``RECIPE@SIZE:`` of some, such as a weight that depends on the size.
+        settings: changes of all runs as ``a.b=value``, or of some with ``RECIPE:``, ``@SIZE:`` or
+            ``RECIPE@SIZE:`` before it, such as a weight that depends on the size.
         data: benchmark folder.
         jobs: runs at a time.
-        say: hears what happens.
+        say: called with progress messages.
     """
     _check(recipes, sizes)
     sweep = Sweep(
@@ -146,7 +146,7 @@ def _check(recipes: Sequence[str], sizes: Sequence[int]) -> None:
 
 
 def _check_sentences(recipes: Sequence[str], most: int, data: Path | None) -> None:
-    """There must be as many sentences as the largest run takes."""
+    """Raise unless there are as many sentences as the largest run needs."""
     folder = benchmarks.find_folder(data)
     counted: dict[object, int] = {}
     for recipe in recipes:
@@ -163,7 +163,7 @@ def _check_sentences(recipes: Sequence[str], most: int, data: Path | None) -> No
 
 
 def _check_steps(sweep: Sweep, output: Path, steps: int) -> None:
-    """Runs that are there already must have taken as many steps as the table will say."""
+    """Raise unless existing runs have the same number of steps."""
     for variant in sweep.variants():
         for seed in sweep.seeds:
             record = output / f"{variant.name}-seed{seed}" / RUN
@@ -178,7 +178,7 @@ def _check_steps(sweep: Sweep, output: Path, steps: int) -> None:
 
 
 def _name(recipe: str, size: int) -> str:
-    """What a run's folder is called; a recipe's file goes without its folder."""
+    """The name of a run's folder; of a recipe's file, only the file name."""
     return re.sub(r"[^\w.+-]+", "_", f"{Path(recipe).name}-{size}")
 
 
@@ -188,7 +188,7 @@ _SCOPED = re.compile(r"(?P<recipe>[^=@]*?)(?:@(?P<size>[\d_]+))?:(?P<setting>[\w
 def _own_settings(
     given: Sequence[str], recipe: str, size: int, recipes: Sequence[str], sizes: Sequence[int]
 ) -> dict[str, Any]:
-    """Those of the settings that concern one run, general ones first."""
+    """The settings that apply to one run, general ones first."""
     chosen: list[tuple[int, str]] = []
     for text in given:
         scoped = _SCOPED.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Several models on the user's own labelled pairs, side by side."""
+"""Compares models on the user's own labelled pairs."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ __all__ = ["evaluate_pairs", "label_report"]
 
 Vector = NDArray[np.float64]
 Yes = NDArray[np.bool_] | None
-_CURVE = 40  # pairs below which there is no learning curve
+_CURVE = 40  # minimum pairs for a learning curve
 _DRAWS = 10  # subsets of each size
 
 
@@ -52,21 +52,21 @@ def evaluate_pairs(
 ) -> dict[str, Any]:
     """Figures of models on labelled pairs, as the labels allow, with intervals and paired tests.
 
-    Bootstrap samples are of whole groups of pairs that share sentences, and the same for all
-    models; p-values of several models are adjusted after Holm.
+    Bootstrap samples consist of whole groups of pairs that share sentences, and are the same for
+    all models; p-values of several models are adjusted by Holm's method.
 
     Args:
-        models: any number; the others are tested against the first.
+        models: any number of models; the others are tested against the first.
         pairs: two texts and a grade, 0 or 1, or a word in every row.
-        positive: lowest grade, or word, that counts as yes (default: of words the last).
-        exclude: files (``FILE`` or ``FILE:SPLIT``) whose pairs the leak-free figures leave out, as
-            they do what a model's own card lists.
-        data: benchmark folder, for the sets that a card lists.
-        engine: what runs the models.
+        positive: lowest grade, or word, that counts as yes (default: the last word).
+        exclude: files (``FILE`` or ``FILE:SPLIT``) whose pairs the leak-free figures exclude, as
+            they do the data on a model's own card.
+        data: benchmark folder, for the sets on a card.
+        engine: engine that runs the models.
         resamples: bootstrap samples; 0 for no intervals and tests.
-        seed: for the bootstrap.
+        seed: random seed for the bootstrap.
         progress: False for no progress on standard error.
-        reading: how the file is read, as :func:`tertium.data.recognise` takes it: columns, labels,
+        reading: options of :func:`tertium.data.recognise` for reading the file: columns, labels,
             scale, split.
     """
     found = pairs if isinstance(pairs, Recognised) else recognise(Path(pairs), **reading)
@@ -112,7 +112,7 @@ def _leak_free(
     exclude: Iterable[str],
     folder: Path | None,
 ) -> dict[str, Any] | None:
-    """The figures of pairs that the model has not seen; None if nothing is known of what it has."""
+    """The figures of unseen pairs; None if the model's training data is unknown."""
     excluded, keys = find_excluded(exclude, model.training_data, folder=folder)
     if not excluded:
         return None
@@ -126,7 +126,7 @@ def _leak_free(
 
 
 def _decided(model: Model, scores: Vector, yes: Yes) -> dict[str, Any] | None:
-    """What the model's own threshold makes of the pairs."""
+    """The result of the model's own threshold on the pairs."""
     threshold = None if model.decision is None else model.decision.rule().threshold
     if threshold is None or yes is None:
         return None
@@ -141,7 +141,7 @@ def _test(
     yes: Yes,
     counts: NDArray[np.int32] | None,
 ) -> None:
-    """Add to each model but the first how its headline differs from that of the first."""
+    """Add to each model but the first the difference of its headline figure from the first's."""
     for entry in results:
         entry["difference"] = None
     if counts is None or len(results) < 2:
@@ -167,16 +167,16 @@ def _test(
 
 
 def label_report(ratings: Sequence[Rating], model: Model, *, binary: bool) -> dict[str, Any]:
-    """What labels amount to: how many by whom, agreement, and whether more of them still help.
+    """A summary of labels: how many by whom, agreement, and whether more of them would help.
 
-    The curve is the loss on held-out pairs (log loss of yes and no, mean squared error of grades)
-    of a calibration that was fitted on a quarter, half, three quarters and all of the others:
-    where it has become flat, more labels of this kind change little.
+    The curve is the loss on held-out pairs (log loss for yes and no, mean squared error for grades)
+    of a calibration that was fitted on a quarter, half, three quarters and all of the others. If
+    it has become flat, more labels of this kind change little.
 
     Args:
-        ratings: as they were given.
-        model: whose scores are calibrated.
-        binary: whether they say yes or no.
+        ratings: the individual ratings.
+        model: model whose scores are calibrated.
+        binary: whether ratings say yes or no.
     """
     scale = OrderedLabels(0.0, 1.0) if binary else OrderedLabels(0.0, 5.0)
     by_pair: dict[tuple[str, ...], dict[str, float]] = {}
@@ -201,7 +201,7 @@ def label_report(ratings: Sequence[Rating], model: Model, *, binary: bool) -> di
 
 
 def _curve(own: LabelledPairs, model: Model) -> list[dict[str, float]]:
-    """Held-out loss by the number of labels; empty where there are too few of them."""
+    """Held-out loss by the number of labels; empty if there are too few."""
     if len(own) < _CURVE or np.ptp(own.labels) == 0:
         return []
     scores, folds = measures(model, own.items, progress=False)["score"], folds_of(own)

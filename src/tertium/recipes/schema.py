@@ -1,4 +1,4 @@
-"""What a training recipe may say; everything is checked before anything runs."""
+"""The schema of training recipes; everything is checked before anything runs."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +53,7 @@ __all__ = [
 
 
 def _number(value: Any) -> Any:
-    """YAML reads ``1e-5`` as text; take it as the number that was meant."""
+    """YAML reads ``1e-5`` as text; convert it to the intended number."""
     if isinstance(value, str):
         try:
             return float(value)
@@ -76,8 +76,8 @@ _LEARNS_FROM: dict[DataKind, str] = {
     "triplets": "triplets",
     "conditional": "conditional data",
 }
-# What the model, the labels and the stage give to a part that asks for it by these names; all its
-# other arguments are settings. The values stand in for the real ones when settings are checked.
+# Arguments that a part gets from the model, the labels and the stage; all its other arguments are
+# settings. These values stand in for the real ones when settings are checked.
 _STAND_INS: dict[str, Any] = {
     "dimension": 1,
     "head": nn.Identity(),
@@ -96,7 +96,7 @@ T = TypeVar("T")
 
 @contextmanager
 def _as_mistake(whose: str = "") -> Iterator[None]:
-    """Let pydantic report an error with its place in the recipe."""
+    """Let pydantic report an error with its position in the recipe."""
     try:
         yield
     except TertiumError as error:
@@ -114,13 +114,13 @@ class EncoderSpec(_Spec):
     pooling: Pooling | None = Pooling.MEAN  # None: the model's own
     normalize: bool = False
     max_length: int | None = Field(None, ge=2)
-    layers: int | tuple[int, ...] | None = None  # how many to keep, or which, counted from 1
+    layers: int | tuple[int, ...] | None = None  # number of layers to keep, or which, from 1
     towers: Literal[1, 2] = 1
     second: str | None = None  # the model of tower II (default: that of tower I)
     freeze: Literal["nothing", "embeddings"] = "nothing"
-    freeze_layers: int = Field(0, ge=0)  # how many of the lowest layers do not learn
+    freeze_layers: int = Field(0, ge=0)  # number of lowest layers that are not trained
     adapter_rank: int | None = Field(None, ge=1)
-    adapter_factor: Number = Field(1.0, gt=0)  # how much of what training changed is kept
+    adapter_factor: Number = Field(1.0, gt=0)  # scales the changes made by training
     trust_remote_code: bool = False  # run code that comes with the model
 
     @model_validator(mode="after")
@@ -146,11 +146,11 @@ class SourceSpec(_Spec):
     split: str = "train"
     text: Literal["senteval", "raw"] = "raw"
     limit: int | None = Field(None, ge=1)
-    translation_of: str | None = None  # a file whose rows the rows of this one translate
-    columns: dict[str, tuple[str, ...]] | None = None  # of a file: what holds what, by its names
+    translation_of: str | None = None  # a file whose rows this file translates
+    columns: dict[str, tuple[str, ...]] | None = None  # of a file: unusual names of columns
     strip_html: bool = False  # of a file: its texts are HTML
-    part: str | None = None  # of a file: only rows whose column split says this
-    weight: Number = Field(1.0, gt=0)  # of each graded pair in the loss
+    part: str | None = None  # of a file: only rows with this value in the column split
+    weight: Number = Field(1.0, gt=0)  # weight of each graded pair in the loss
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -203,7 +203,7 @@ class LabelSpec(_Spec):
 
 
 class FoldSpec(_Spec):
-    """Cut the data by sentence pair, and keep one part to choose the checkpoint on."""
+    """Split the data by sentence pair, and hold out one fold to choose the checkpoint."""
 
     count: int = Field(5, ge=2)
     held_out: int = Field(0, ge=0)
@@ -216,16 +216,16 @@ class FoldSpec(_Spec):
 
 
 class DataSpec(_Spec):
-    """What to train on: graded pairs, single texts, positive pairs, triplets, or triples."""
+    """The training data: graded pairs, single texts, positive pairs, triplets, or triples."""
 
     kind: DataKind = "graded"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
     labels: LabelSpec | None = None
     limit: int | None = Field(None, ge=2)
-    published: int | None = Field(None, ge=1)  # how many examples the paper trained on
+    published: int | None = Field(None, ge=1)  # number of examples in the paper
     subset: Literal["fixed", "by-seed"] = "fixed"  # which examples a limit keeps
     folds: FoldSpec | None = None
-    reword: Number = Field(0.0, ge=0, le=1)  # share of conditions in their other form
+    reword: Number = Field(0.0, ge=0, le=1)  # share of conditions that are reworded
 
     @model_validator(mode="after")
     def _labels_where_graded(self) -> Self:
@@ -248,9 +248,9 @@ class DataSpec(_Spec):
 
 
 class PartSpec(BaseModel, Generic[T]):
-    """A view, a head or an objective: its kind, and whatever settings its constructor takes.
+    """A view, head or objective: its kind, and the settings that its constructor takes.
 
-    A kind without settings may be written as a plain name.
+    A kind without settings can be written as a plain name.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -273,42 +273,42 @@ class PartSpec(BaseModel, Generic[T]):
 
     @classmethod
     def find(cls, kind: str) -> Callable[..., Any]:
-        """The class that goes by this name."""
+        """The class of this name."""
         if kind not in cls.registry:
             raise ValueError(str(unknown_name(cls.what, kind, cls.registry)))
         return cls.registry[kind]
 
     @property
     def makes(self) -> Callable[..., T]:
-        """The class behind the kind."""
+        """The class of this kind."""
         return self.find(self.kind)
 
     def takes(self, name: str) -> bool:
-        """Whether the constructor has an argument of that name."""
+        """Whether the constructor has an argument of this name."""
         return _takes(self.makes, name)
 
     def settings(self) -> dict[str, Any]:
-        """All settings, checked, with the constructor's defaults."""
+        """All validated settings, including the constructor's defaults."""
         checked = self._checked()
         return {name: getattr(checked, name) for name in type(checked).model_fields}
 
     def chosen(self) -> dict[str, Any]:
-        """The settings that the recipe states, checked."""
+        """The validated settings that the recipe states."""
         checked = self._checked()
         return {name: getattr(checked, name) for name in checked.model_fields_set}
 
     def build(self, **given: Any) -> T:
-        """The part itself; of what is ``given`` it gets what its constructor takes."""
+        """Build the part, with those of the ``given`` arguments that its constructor takes."""
         taken = {name: value for name, value in given.items() if self.takes(name)}
         return self.makes(**taken, **self.chosen())
 
     def example(self) -> T:
-        """One without a model: raises if a setting is wrong."""
+        """Build one without a model; raises if a setting is wrong."""
         with _as_mistake(f"{self.kind}: "):
             return self.build(**_STAND_INS)
 
     def _stated(self) -> dict[str, Any]:
-        """What the recipe says of the constructor's arguments."""
+        """The constructor's arguments that the recipe states."""
         return self.model_extra or {}
 
     def _checked(self) -> BaseModel:
@@ -321,7 +321,7 @@ class PartSpec(BaseModel, Generic[T]):
 
 @cache
 def _settings_model(makes: Callable[..., Any]) -> type[BaseModel]:
-    """The settings that a constructor takes, as a model that checks them."""
+    """A model that validates the settings of a constructor."""
     fields: dict[str, Any] = {
         name: (
             Number if p.annotation is float else p.annotation,
@@ -334,7 +334,7 @@ def _settings_model(makes: Callable[..., Any]) -> type[BaseModel]:
 
 
 class ViewSpec(PartSpec[View]):
-    """One step from a sentence to its second view."""
+    """One step of making the second view of a sentence."""
 
     what: ClassVar[str] = "view"
     registry: ClassVar[Mapping[str, Callable[..., Any]]] = VIEWS
@@ -350,7 +350,7 @@ class ViewSpec(PartSpec[View]):
 
 
 class PairHeadSpec(PartSpec[PairHead]):
-    """What compares two embeddings."""
+    """A head that compares two embeddings."""
 
     what: ClassVar[str] = "head"
     registry: ClassVar[Mapping[str, Callable[..., Any]]] = HEADS
@@ -359,17 +359,17 @@ class PairHeadSpec(PartSpec[PairHead]):
 
 
 class ConditionalHeadSpec(PartSpec[ConditionalHead]):
-    """What compares two sentences under a condition."""
+    """A head that compares two sentences under a condition."""
 
     what: ClassVar[str] = "conditional head"
     registry: ClassVar[Mapping[str, Callable[..., Any]]] = CONDITIONAL_HEADS
 
 
 class ObjectiveSpec(PartSpec[Objective]):
-    """One objective, its weight, and where it compares scores with labels, the head they are from.
+    """One objective, its weight, and the head of an objective that compares scores with labels.
 
-    Settings of the head may also stand beside it: ``head: siamese, features: [u]`` is the same as
-    ``head: {kind: siamese, features: [u]}``.
+    Settings of the head can also be given beside it: ``head: siamese, features: [u]`` is the same
+    as ``head: {kind: siamese, features: [u]}``.
     """
 
     what: ClassVar[str] = "objective"
@@ -381,7 +381,7 @@ class ObjectiveSpec(PartSpec[Objective]):
     @model_validator(mode="before")
     @classmethod
     def _head_settings_beside(cls, value: Any) -> Any:
-        """Move what only the head can take into the head."""
+        """Move settings that only the head has into the head."""
         kind = value.get("kind") if isinstance(value, dict) else None
         if not isinstance(kind, str) or (kind not in OBJECTIVES and ":" not in kind):
             return value
@@ -414,7 +414,7 @@ class ObjectiveSpec(PartSpec[Objective]):
 
     @classmethod
     def find(cls, kind: str) -> type[Objective]:
-        """The class of that name; ``module:Class`` is one of the user's own."""
+        """The class of this name; ``module:Class`` is a user-defined one."""
         if ":" not in kind:
             return super().find(kind)  # type: ignore[return-value]
         with _as_mistake():
@@ -422,7 +422,7 @@ class ObjectiveSpec(PartSpec[Objective]):
 
     @property
     def declares(self) -> type[Objective]:
-        """The class, for what it says of its needs."""
+        """The class, which declares its requirements."""
         return self.find(self.kind)
 
     def _stated(self) -> dict[str, Any]:
@@ -437,7 +437,7 @@ def _takes(makes: Callable[..., Any], name: str) -> bool:
 
 
 class TrainSpec(_Spec):
-    """How long and how fast; see :class:`tertium.training.Schedule`."""
+    """How long and how fast to train; see :class:`tertium.training.Schedule`."""
 
     epochs: Number = Field(1.0, gt=0)
     max_steps: int = -1
@@ -450,7 +450,7 @@ class TrainSpec(_Spec):
     scheduler: Scheduler = "linear"
     clip: Number | None = Field(1.0, gt=0)
     seed: int = 42
-    bucket: bool | None = None  # by default where a batch's examples do not meet each other
+    bucket: bool | None = None  # by default if the examples of a batch are not compared
     checkpoint_every: int = Field(500, ge=1)
     precision: Literal["float32", "bf16", "fp16"] = "float32"
     on_collapse: Literal["stop", "continue"] = "stop"
@@ -458,7 +458,7 @@ class TrainSpec(_Spec):
 
 
 class SelectSpec(_Spec):
-    """Which figure chooses the checkpoint that is kept."""
+    """The score that selects the checkpoint to keep."""
 
     task: Literal["STS-B", "C-STS", "held-out"] = "STS-B"
     split: Literal["dev", "validation"] = "dev"
@@ -481,16 +481,16 @@ class MomentumSpec(_Spec):
 
 
 class TeacherSpec(_Spec):
-    """Models whose embeddings a student learns: their sum, or JTCSE-UC's weighted one.
+    """Models whose embeddings a student learns: their sum, or JTCSE-UC's weighted sum.
 
-    For conditional data, models whose scores it learns beside the labels: their mean.
+    For conditional data, models whose mean score it learns in addition to the labels.
     """
 
     models: tuple[str, ...] = Field(min_length=1)
-    weight: Number | None = Field(None, gt=0, lt=1)  # of the last model
+    weight: Number | None = Field(None, gt=0, lt=1)  # weight of the last model
     pooling: Pooling | None = None  # None: each model's own
-    share: Number | None = Field(None, ge=0, le=1)  # of its score in a labelled triple's target
-    unlabelled: int = Field(0, ge=0)  # triples per sentence pair that it alone grades
+    share: Number | None = Field(None, ge=0, le=1)  # weight of its score in a triple's target
+    unlabelled: int = Field(0, ge=0)  # further triples per sentence pair, which only it grades
 
     @model_validator(mode="after")
     def _weight_has_company(self) -> Self:
@@ -510,14 +510,14 @@ class StageSpec(_Spec):
     projection: Literal["none", "mlp", "linear", "dense"] = "none"
     momentum: MomentumSpec | None = None
     head: ConditionalHeadSpec | None = None  # for conditional data
-    keep_head: bool = False  # start from the head that the stage before has trained
+    keep_head: bool = False  # start from the head that the previous stage trained
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1)
     train: TrainSpec = TrainSpec()
     select: SelectSpec | None = None
 
     @property
     def pair_head(self) -> PairHeadSpec | None:
-        """The head that it trains on graded pairs, if it trains one for grades."""
+        """The head that it trains on graded pairs, if any."""
         for objective in self.objectives:
             if objective.declares.needs_head == "pair" and not objective.declares.classifies:
                 return objective.head or PairHeadSpec()
@@ -525,7 +525,7 @@ class StageSpec(_Spec):
 
     @property
     def joint(self) -> bool:
-        """Whether its objectives look at both towers of a twin."""
+        """Whether its objectives use both towers of a twin."""
         return any(objective.declares.two_towers for objective in self.objectives)
 
     @model_validator(mode="after")
@@ -540,7 +540,7 @@ class StageSpec(_Spec):
         return self
 
     def _data_fit(self) -> None:
-        """What the kind of data says about the other parts."""
+        """Check the kind of data against the other parts."""
         kind = self.data.kind
         task = None if self.select is None else self.select.task
         if kind == "conditional" and self.head is None:
@@ -654,7 +654,7 @@ class StageSpec(_Spec):
 
 
 class EvaluateSpec(_Spec):
-    """What the finished model is measured on; a plain list names the suites."""
+    """The evaluation of the finished model; can be given as a list of suites."""
 
     suites: tuple[str, ...] = Field(min_length=1)
     precision: Literal["float32", "bf16"] = "float32"
@@ -672,15 +672,15 @@ class EvaluateSpec(_Spec):
 
 
 class Recipe(_Spec):
-    """How a model is trained: an encoder, and stages that each start from the one before."""
+    """How a model is trained: an encoder, and stages that each continue from the previous one."""
 
     summary: str
     source: str = ""  # paper, section and figure that the recipe follows
-    published: Number | None = None  # the paper's own figure, STS average or C-STS, for the card
-    published_transfer: Number | None = None  # its average of the transfer tasks
+    published: Number | None = None  # the paper's score, STS average or C-STS, for the card
+    published_transfer: Number | None = None  # the paper's average over transfer tasks
     encoder: EncoderSpec = EncoderSpec()
     stages: tuple[StageSpec, ...] = Field(min_length=1)
-    evaluate: EvaluateSpec | None = None  # by default sts, or csts after conditional data
+    evaluate: EvaluateSpec | None = None  # default: sts, or csts after conditional data
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -714,7 +714,7 @@ class Recipe(_Spec):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """What the recipe states, as plain values; defaults are left out."""
+        """The recipe as plain values, without defaults."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     def to_yaml(self) -> str:

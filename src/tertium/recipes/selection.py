@@ -1,4 +1,4 @@
-"""The figure that chooses the checkpoint: STS-B's development part, or data that are held out."""
+"""The score that selects the checkpoint, on STS-B's development set or on held-out data."""
 
 import random
 import warnings
@@ -29,7 +29,7 @@ _SAMPLE = 512
 
 
 def resolve_selection(stage: StageSpec, *, folder: Path | None) -> StageSpec:
-    """The stage with a selection that can be had: without STS-B, part of the data is held out."""
+    """The stage with a selection that is possible: without STS-B, part of the data is held out."""
     select, kind = stage.select, stage.data.kind
     if select is None or select.task != "STS-B" or kind not in ("texts", "graded"):
         return stage
@@ -57,7 +57,7 @@ def build_selection(
     held_out: Sequence[str] = (),
     held_out_pairs: Sequence[tuple[str, str, float]] = (),
 ) -> Callable[[], Measurement] | None:
-    """What measures the encoder during training; None where too little could be held out."""
+    """A function that evaluates the encoder in training; None if too little could be held out."""
     if spec.task == "held-out":
         if held_out_pairs:
             return _by_grade(encoder, held_out_pairs)
@@ -77,9 +77,9 @@ def build_selection(
 def triple_selection(
     material: TripleData, module: ConditionalModule, *, precision: str = "float32"
 ) -> Callable[[], Measurement] | None:
-    """Spearman on the triples that were kept for choosing; None where there are none.
+    """A function that computes Spearman's correlation on the held-out triples; None without them.
 
-    With the precision ``bf16`` they are scored in it, as they are learned from.
+    With precision ``bf16`` they are scored in bfloat16, as in training.
     """
     if not material.choosing or material.labels is None:
         return None
@@ -98,11 +98,11 @@ def triple_selection(
 
 
 def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
-    """How well texts are recognised by a damaged copy; 0 is perfect.
+    """How well texts are recognised from a damaged copy; 0 is perfect.
 
-    Minus the InfoNCE loss between every text and the same text without a fifth of its words, all
-    other texts being negatives. It needs no labels and no dropout, and it rewards what contrastive
-    training is after: alignment of the two forms and uniformity of the whole.
+    The negated InfoNCE loss between every text and the same text without a fifth of its words, with
+    all other texts as negatives. It needs no labels and no dropout, and rewards the aims of
+    contrastive training: alignment of the two forms and uniformity of all texts.
     """
     whole = _quietly(encoder, texts)
     damaged = _quietly(encoder, [_damaged(text) for text in texts])
@@ -110,7 +110,7 @@ def recognition(encoder: Encoder, texts: Sequence[str]) -> float:
 
 
 def _quietly(encoder: Encoder, texts: Sequence[str]) -> Tensor:
-    """Embeddings without a bar, and without saying at each checkpoint again what was cut."""
+    """Embeddings without a progress bar, and without repeated warnings about cut texts."""
     found: Tensor = encoder.encode(
         list(texts), output="torch", progress=False, truncation=TokenizationStats()
     )
@@ -139,7 +139,7 @@ def _label_free(encoder: Encoder, texts: Sequence[str]) -> Callable[[], Measurem
 
 
 def _damaged(text: str) -> str:
-    """The text without a fifth of its words, always the same ones; one always stays."""
+    """The text without a fifth of its words, always the same ones; at least one is kept."""
     words = text.split()
     chance = random.Random(text)
     kept = [word for word in words if chance.random() >= _DAMAGE]

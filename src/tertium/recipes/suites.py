@@ -57,12 +57,13 @@ def evaluate(
     """Evaluate a model on one or several suites.
 
     Args:
-        model: a model, or anything :func:`tertium.load` takes.
+        model: a model, or anything that :func:`tertium.load` takes.
         suite: ``sts``, ``transfer``, ``geometry``, ``csts``, or several of them; ``mteb:NAME`` is a
-            list of MTEB tasks (:func:`mteb_suites`) or a single one.
+            list of MTEB tasks (:func:`mteb_suites`) or a single task.
         data: benchmark folder (default: ``TERTIUM_DATA``, else the hub).
-        baseline: a second model, tested against with a paired bootstrap.
-        options: see :func:`tertium.evaluation.run` (text, resamples, seed, exclude, progress).
+        baseline: a second model to compare with, by a paired bootstrap.
+        options: options of :func:`tertium.evaluation.run` (text, resamples, seed, exclude,
+            progress).
     """
     from tertium.evaluation import run
 
@@ -79,14 +80,14 @@ def evaluate(
 
 
 def _mteb_suite(name: str) -> tuple[str, tuple[str, ...], str | None]:
-    """Name, tasks and metric of a list, or of a single task."""
+    """Name, tasks and metric of a list or a single task."""
     listed = name.removeprefix(_MTEB)
     found = mteb_suites().get(listed) or Suite(suite=name, summary="", tasks=(listed,))
     return name, found.tasks, found.metric
 
 
 def check_suites(names: Iterable[str]) -> None:
-    """Raise unless every name is that of a suite."""
+    """Raise unless every name is a suite."""
     for name in names:
         if name.startswith(_MTEB):
             require("mteb", purpose=f"The suite {name}")

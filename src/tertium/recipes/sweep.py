@@ -1,4 +1,4 @@
-"""Sweeps: a recipe under several settings and seeds, each run a process of its own."""
+"""Sweeps: a recipe with several settings and seeds, each run in a process of its own."""
 
 import itertools
 import json
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 _FOLDER = CONFIGS / "sweeps"
-# Titles of a table and the figures below them.
+# Titles of a table's columns and their figures.
 _STS = {"STS average": "average", "leak-free": "leak_free"}
 _STS_SUITES = ("sts", "sts-short", "sts-b")  # the first that was measured
-_MORE = {  # where the recipes' ``evaluate`` asks for them
+_MORE = {  # if the recipes' ``evaluate`` includes them
     "transfer average": "transfer",
     "alignment": "alignment",
     "uniformity": "uniformity",
@@ -57,7 +57,7 @@ _WEIGHTS = ("model.safetensors", "encoder/model.safetensors", "run/*/model.safet
 
 
 def _settings(given: Any) -> Any:
-    """Files may have settings as ``a.b=value`` texts."""
+    """Parse settings that a file has as ``a.b=value`` texts."""
     if isinstance(given, list | tuple) and all(isinstance(text, str) for text in given):
         return parse_settings(given)
     return given
@@ -67,7 +67,7 @@ Settings = Annotated[dict[str, Any], BeforeValidator(_settings)]
 
 
 class Variant(BaseModel):
-    """One row of a sweep's table: a name and the settings that make it."""
+    """One row of a sweep's table: a name and its settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -102,7 +102,7 @@ class Sweep(BaseModel):
         return [*self.runs, *combined] or [Variant(name="run")]
 
     def settings_of(self, variant: Variant) -> dict[str, Any]:
-        """The settings of all runs, and on top of them those of one variant."""
+        """The settings of all runs, overridden by those of one variant."""
         return {**self.settings, **variant.settings}
 
     @model_validator(mode="after")
@@ -119,10 +119,10 @@ class SweepTable:
     """Mean and standard deviation over seeds, by variant.
 
     Attributes:
-        summary: of the sweep.
-        seeds: of every variant.
-        scores: by variant and seed, every figure.
-        data: by variant, what its stages ran on, where that is less than was published.
+        summary: summary of the sweep.
+        seeds: seeds of every variant.
+        scores: every figure, by variant and seed.
+        data: the data of a variant's stages, by variant, if less than was published.
     """
 
     summary: str
@@ -193,7 +193,7 @@ def resolve_sweep(name: str) -> Path:
 
 
 def read_sweep(name: str, *, settings: Mapping[str, Any] | None = None) -> Sweep:
-    """A sweep by name or file, every run's recipe checked, with further settings of every run."""
+    """A sweep by name or file, with further settings of every run; every recipe is validated."""
     path = resolve_sweep(name)
     try:
         found = Sweep.model_validate(read_yaml(path))
@@ -222,17 +222,17 @@ def run_sweep(
     settings: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> SweepTable:
-    """Run what is not finished yet, and return the table of all.
+    """Run what is not finished yet, and return the table of all runs.
 
     Args:
         name: a sweep's name or file.
-        output: one folder per run goes in here.
-        settings: of every run by their place, on top of the sweep's own.
+        output: folder for one folder per run.
+        settings: settings of every run by their path, overriding the sweep's own.
         data: benchmark folder.
         jobs: runs at a time; each gets its share of the cores.
-        keep_models: keep weights; figures, recipes and logs are always kept.
-        strict_data: a run with less data than its recipe asks for fails.
-        say: hears what happens.
+        keep_models: keep weights; scores, recipes and logs are always kept.
+        strict_data: a run with less data than its recipe requests fails.
+        say: called with progress messages.
     """
     found = read_sweep(name, settings=settings)
     table = run_all(
@@ -259,10 +259,10 @@ def run_all(
     strict_data: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> SweepTable:
-    """Run what is not finished yet of a checked sweep; arguments as :func:`run_sweep`.
+    """Run what is not finished yet of a validated sweep; arguments as for :func:`run_sweep`.
 
-    Two calls on the same folder share the work: a run that another process has begun is left to
-    it, and waited for at the end.
+    Two calls on the same folder share the work: a run that another process has started is left to
+    it and waited for at the end.
     """
     runs = list(_runs(sweep, output))
     open_runs = [run for run in runs if not _finished(run[2])]

@@ -1,4 +1,4 @@
-"""A conditional model that teaches another: its scores beside the labels, and more triples."""
+"""A conditional model that teaches another: scores in addition to labels, and more triples."""
 
 import hashlib
 import random
@@ -23,11 +23,11 @@ from tertium.types import TextTriple
 
 __all__ = ["grader_of", "taught_triples", "unlabelled_triples"]
 
-_NEAR = 12  # sentence pairs among which a partner is drawn
+_NEAR = 12  # nearest sentence pairs, one of which is drawn as a partner
 
 
 def grader_of(teacher: TeacherSpec | None, labels: OrderedLabels) -> TripleScorer | None:
-    """The mean of a teacher's models, which must grade triples on the scale of the labels."""
+    """The mean of a teacher's models, which must score triples on the scale of the labels."""
     if teacher is None:
         return None
     models = [load(name) for name in teacher.models]
@@ -54,15 +54,15 @@ def taught_triples(
     precision: str = "float32",
     progress: bool | None = None,
 ) -> TripleExamples:
-    """The examples with the teacher's share in their targets, and unlabelled ones it has graded.
+    """The examples with the teacher's share in their targets, and unlabelled ones that it scored.
 
     Args:
-        examples: labelled from 0 to 1.
+        examples: examples with labels from 0 to 1.
         grader: the teacher.
-        teacher: its share, and how many unlabelled triples to make for each sentence pair.
-        encoder: tells which sentence pairs are near each other.
-        folder: keeps the scores, which a resumed run takes up.
-        precision: ``bf16`` grades in it.
+        teacher: its share, and the number of unlabelled triples per sentence pair.
+        encoder: finds sentence pairs that are similar to each other.
+        folder: folder for the scores, which a resumed run reads.
+        precision: precision of the teacher; ``bf16`` for bfloat16.
         progress: False for no progress on standard error.
     """
     labelled = [cast(TextTriple, triple) for triple in examples.texts]
@@ -83,10 +83,10 @@ def taught_triples(
 def unlabelled_triples(
     triples: Sequence[TextTriple], encoder: Encoder, *, count: int
 ) -> list[TextTriple]:
-    """Up to ``count`` new triples for each sentence pair, made with sentence pairs near it.
+    """Up to ``count`` new triples for each sentence pair, formed with similar pairs.
 
-    In turn: the pair under a condition of a near pair; its first sentence with the first of a near
-    pair; its second sentence with the second of one, both under a condition of its own.
+    In turn: the pair under a condition of a similar pair; its first sentence with the first of a
+    similar pair; its second sentence with the second of one, both under one of its own conditions.
     """
     if not count:
         return []
@@ -133,7 +133,7 @@ def _graded(
     precision: str,
     progress: bool | None,
 ) -> NDArray[np.float32]:
-    """Scores from 0 to 1, made once and kept in ``folder``."""
+    """Scores from 0 to 1, computed once and kept in ``folder``."""
     digest = hashlib.sha256(f"{grader.fingerprint} {precision}".encode())
     for triple in triples:
         digest.update("\0".join(triple).encode(errors="replace") + b"\n")

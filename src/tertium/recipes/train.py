@@ -1,4 +1,4 @@
-"""Run a recipe: stage after stage, resumable, to a model folder with its card."""
+"""Runs a recipe stage by stage, resumably, and saves the model with its card."""
 
 import json
 import os
@@ -65,15 +65,15 @@ _DONE = "finished.json"
 
 @dataclass(frozen=True)
 class Trained:
-    """What a recipe made.
+    """The result of training.
 
     Attributes:
-        folder: the model, loadable with :func:`tertium.load`.
+        folder: folder of the model, for :func:`tertium.load`.
         report: its evaluation, or None without benchmark data.
         seconds: wall time of training.
-        log: every stage's log entries.
-        data: how much data each stage ran on.
-        leads: whether this process wrote the model, where a launcher started several.
+        log: log entries of every stage.
+        data: how much data each stage used.
+        leads: whether this process wrote the model, if a launcher started several.
     """
 
     folder: Path
@@ -100,18 +100,17 @@ def train(
     """Train a recipe into ``output``.
 
     Args:
-        recipe: the name of one that comes with tertium, a YAML file, a dictionary, or a
+        recipe: the name of a shipped recipe, a YAML file, a dictionary, or a
             :class:`~tertium.recipes.schema.Recipe`.
         output: folder for the model; its ``run`` folder keeps recipe, log and checkpoints.
         data: benchmark folder.
-        settings: changes to the recipe by their place: ``{"stages.0.train.epochs": 2}``.
+        settings: changes to the recipe by their path: ``{"stages.0.train.epochs": 2}``.
         seed: replaces the seed of every stage.
-        resume: continue an interrupted run; ends in the same weights as a run without one.
-        command: named in the card.
-        evaluate_after: measure what the recipe's ``evaluate`` names, STS by default, where
-            benchmark data are found.
-        strict_data: less data than the recipe was published with, or than a limit asks for, is an
-            error instead of a warning.
+        resume: resume an interrupted run; the final weights are those of an uninterrupted one.
+        command: command to name in the card.
+        evaluate_after: run the recipe's ``evaluate``, by default STS, if benchmark data is found.
+        strict_data: raise instead of warning if there is less data than the recipe was published
+            with, or than a limit requests.
         progress: False for no progress on standard error.
     """
     require("train", purpose="Training", packages=("accelerate",))
@@ -149,7 +148,7 @@ def _train(
     evaluated_as: str | None,
     progress: bool | None,
 ) -> Trained:
-    """Train a checked recipe; ``evaluated_as`` is the command that the report names."""
+    """Train a validated recipe; ``evaluated_as`` is the command in the report."""
     run = output / _RUN
     start = time.perf_counter()
     plan = [resolve_selection(stage, folder=folder) for stage in checked.stages]
@@ -168,7 +167,7 @@ def _train(
         for number, (stage, material) in enumerate(zip(plan, prepared, strict=True))
     ]
     if leads():
-        write_text(output / RUN, checked.to_yaml())  # only now: bad data leave nothing behind
+        write_text(output / RUN, checked.to_yaml())  # only now, so that bad data leaves no files
         _record_data(run, stages)
         _spent(run, _seconds_before_kill(run))
     head: PairHead | ConditionalHead | None = None
@@ -176,7 +175,7 @@ def _train(
     try:
         for stage in stages:
             head, log[stage.name] = _run_stage(stage, head, resume=resume, progress=progress)
-    except BaseException:  # the time counts, whatever ended it
+    except BaseException:  # count the time however it ends
         _spent(run, time.perf_counter() - start)
         raise
     if not leads():
@@ -214,7 +213,7 @@ def _train(
 
 @dataclass(frozen=True)
 class _Stage:
-    """A stage with its data, what it trains, and where its checkpoints are."""
+    """A stage with its data, the encoder that it trains, and the folder of its checkpoints."""
 
     spec: StageSpec
     material: StageData
@@ -228,7 +227,7 @@ class _Stage:
 
     @property
     def seen(self) -> list[TrainingData]:
-        """What it learned from and was chosen on, for the manifest."""
+        """Its training and selection data, for the manifest."""
         select = self.spec.select
         if select is None or select.task == "held-out":
             return [*self.material.seen]
@@ -237,7 +236,7 @@ class _Stage:
 
     @property
     def chosen_on(self) -> list[str]:
-        """What chose its checkpoint, for the card."""
+        """The data that selected its checkpoint, for the card."""
         select, folds = self.spec.select, self.spec.data.folds
         pairs = len(self.material.held_out_pairs)
         if select is None:
@@ -257,7 +256,7 @@ def _prepare(
     spec: StageSpec, material: StageData, encoder: Encoder, folder: Path, *, data: Path | None
 ) -> _Stage:
     trained, select = stage_encoder(spec, encoder), None
-    if spec.select is not None and spec.head is None:  # a head of triples is not there yet
+    if spec.select is not None and spec.head is None:  # the head of triples does not exist yet
         select = build_selection(
             spec.select,
             trained,
@@ -276,7 +275,7 @@ def _load(stage: StageSpec, folder: Path | None) -> StageData:
 
 
 def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> None:
-    """Say once, before anything is trained, that there is less data than the recipe asks for."""
+    """Warn once, before training, if there is less data than the recipe requests."""
     short = [f"{amount} in stage {name}" for name, amount in amounts.items() if amount.short]
     if not short:
         return
@@ -290,9 +289,9 @@ def _check_amounts(recipe: str, amounts: dict[str, Amount], *, strict: bool) -> 
 
 
 def _suites(recipe: Recipe, last: StageSpec, folder: Path | None) -> tuple[str, ...]:
-    """What the result is evaluated on, if the data are there."""
+    """The suites to evaluate the result on, if the data is available."""
     if folder is None or any(source.name == "contradictions" for source in last.data.sources):
-        return ()  # a judge of contradictions is measured inside what it judges for
+        return ()  # a judge of contradictions is evaluated as part of a careful scorer
     if recipe.evaluate is not None:
         return recipe.evaluate.suites
     if last.data.kind != "conditional":
@@ -301,7 +300,7 @@ def _suites(recipe: Recipe, last: StageSpec, folder: Path | None) -> tuple[str, 
 
 
 def _check_run(output: Path, recipe: Recipe, *, resume: bool) -> None:
-    """The run folder must be new, or hold the same recipe when resuming."""
+    """Raise unless the run folder is new, or has the same recipe when resuming."""
     check_run(output, resume=resume)
     record = output / RUN
     if not record.exists():
@@ -315,7 +314,7 @@ def _check_run(output: Path, recipe: Recipe, *, resume: bool) -> None:
 
 
 def _record_data(run: Path, stages: Sequence[_Stage]) -> None:
-    """What each stage learns from: how many examples, and their fingerprint."""
+    """Record each stage's training data: the number of examples, and their hash."""
     found = {
         stage.name: {
             "examples": len(stage.material.examples),
@@ -334,9 +333,9 @@ def _run_stage(
     resume: bool,
     progress: bool | None,
 ) -> tuple[PairHead | ConditionalHead | None, list[dict[str, float]]]:
-    """Train one stage in place, or take up its result if it was finished before.
+    """Train one stage in place, or load its result if it was finished before.
 
-    ``before`` is the head of the stage before.
+    ``before`` is the head of the previous stage.
     """
     material, select = stage.material, stage.select
     module = build_module(stage.spec, material, stage.encoder)
@@ -384,7 +383,7 @@ def _save(
     labels: OrderedLabels | None,
     output: Path,
 ) -> None:
-    """A scorer where the last stage learned to grade, else an encoder."""
+    """Save a scorer if the last stage learned to grade, else an encoder."""
     model: Encoder | ConditionalScorer | CrossScorer | PairScorer = encoder
     if isinstance(head, ConditionalHead) and labels is not None:
         model = ConditionalScorer(encoder, head, labels)
@@ -413,7 +412,7 @@ def _save(
 
 
 def _project(recipe: Recipe, encoder: Encoder) -> dict[str, Tensor]:
-    """Reduce what training changed to an adapter, and keep exactly what the adapter says."""
+    """Reduce the changes made by training to an adapter, and apply exactly that adapter."""
     base = build_encoder(recipe.encoder).backbone
     tuned = encoder.backbone.state_dict()
     spec = recipe.encoder
@@ -424,7 +423,7 @@ def _project(recipe: Recipe, encoder: Encoder) -> dict[str, Tensor]:
 
 
 def _spent(run: Path, seconds: float) -> float:
-    """Seconds of this and of earlier, interrupted calls."""
+    """Seconds of this call and of earlier, interrupted ones."""
     record = run / "seconds.txt"
     total = seconds + (float(record.read_text()) if record.exists() else 0.0)
     if leads():
@@ -433,9 +432,9 @@ def _spent(run: Path, seconds: float) -> float:
 
 
 def _seconds_before_kill(run: Path) -> float:
-    """How long a call worked that could not say so itself, up to its last checkpoint.
+    """The time that a killed call spent, up to its last checkpoint.
 
-    Every call writes ``seconds.txt`` when it begins, and again when it ends in any other way.
+    Every call writes ``seconds.txt`` when it begins, and again when it ends unless it is killed.
     """
     record = run / "seconds.txt"
     checkpoints = [folder.stat().st_mtime for folder in run.glob("*/checkpoint-*")]

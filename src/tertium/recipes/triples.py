@@ -1,4 +1,4 @@
-"""From a recipe's conditional sources to triples, in folds that keep a sentence pair together."""
+"""Reads triples from a recipe's sources, in folds that keep a sentence pair together."""
 
 import hashlib
 import random
@@ -40,7 +40,7 @@ class LabelledTriple:
 
     @property
     def pair(self) -> PairKey:
-        """What all triples of the same sentences share."""
+        """The key shared by all triples of the same sentences."""
         return pair_key(*self.texts[:2])
 
 
@@ -49,8 +49,8 @@ class TripleData(StageData):
     """A stage's triples, and where they came from.
 
     Attributes:
-        choosing: triples that choose the checkpoint; empty where nothing does.
-        grader: a model whose scores are learned beside the labels.
+        choosing: triples that select the checkpoint, if any.
+        grader: a model whose scores are learned in addition to the labels.
     """
 
     choosing: tuple[LabelledTriple, ...] = ()
@@ -58,7 +58,7 @@ class TripleData(StageData):
 
 
 def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
-    """All sources' triples, without those that are held out."""
+    """The triples of all sources, without those that are held out."""
     spec = stage.data
     if spec.labels is None:
         raise TertiumError(f"Stage {stage.name}: conditional data need labels.")
@@ -78,7 +78,7 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
         examples = replace(examples, rewording=Rewording(spec.reword, stage.train.seed))
     grader, seen = grader_of(stage.teacher, labels), seen_in(spec)
     if grader is not None:
-        seen = (*seen, *grader.training_data)  # what the teacher knows, the student learns
+        seen = (*seen, *grader.training_data)  # the student learns what the teacher has seen
     return TripleData(
         examples=examples,
         labels=labels,
@@ -91,9 +91,9 @@ def load_triples(stage: StageSpec, *, folder: Path | None) -> TripleData:
 
 
 def fold_of(pair: PairKey, count: int) -> int:
-    """Which of ``count`` folds a sentence pair belongs to: by a hash, whatever order a file has.
+    """Which of ``count`` folds a sentence pair belongs to, by a hash of the pair.
 
-    Both conditions of a pair are in one fold, and so is the pair with its sentences swapped.
+    All conditions of a pair are in the same fold, and so is the pair with its sentences swapped.
     """
     digest = hashlib.sha256("\0".join(pair).encode(errors="replace")).digest()
     return int.from_bytes(digest[:8], "big") % count
@@ -132,7 +132,7 @@ def _choosing(
 def _examples(
     rows: Sequence[LabelledTriple], labels: OrderedLabels, *, together: bool
 ) -> TripleExamples:
-    """Labels from 0 to 1; conditions of the same sentences in one example, if they must meet."""
+    """Examples with labels from 0 to 1; if ``together``, one per pair with all its conditions."""
     span = labels.high - labels.low
     groups: dict[object, list[int]] = {}
     for at, row in enumerate(rows):
