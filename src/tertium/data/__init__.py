@@ -1,4 +1,4 @@
-"""Floor 1: files and benchmark sets to validated rows."""
+"""Reads files and benchmark sets into validated rows."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The benchmark sets by name: from a local folder, else from the hub."""
+"""Benchmark sets by name, from a local folder or else from the hub."""
 
 import hashlib
 import os
@@ -32,24 +32,24 @@ TextForm = Literal["senteval", "raw"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """What is known of a set before it is read.
+    """A description of a set.
 
     Attributes:
-        name: as the literature calls it.
-        row_type: what its rows are.
-        files: the file in a flat folder for each form of the text that there is.
-        rows: how many rows each split has, as its authors publish it.
+        name: its name in the literature.
+        row_type: type of its rows.
+        files: its file in a flat folder, for each available form of the text.
+        rows: number of rows of each split, as published.
         licence: terms of its text and labels, in short.
-        split_column: whether its file holds all splits, told apart by a column.
-        public: the whole set under the name that it is distributed by, read where it is there,
-            and whether that file has a split column.
+        split_column: whether its file contains all splits, told apart by a column.
+        public: name of the distributed file with the whole set, which takes precedence, and whether
+            that file has a split column.
         scale: lowest and highest score.
-        corpus: whether it is there to learn from: a part of it will do, and a recipe says how
-            much it needs.
-        hub: where else its splits are; the first source that has a split is asked.
-        split_of: which split a row belongs to, where its file does not say.
-        made_of: other sets that it is made of, whose rows ``make`` turns into its own.
-        make: gives its rows, where it has no file: takes the split and the folder.
+        corpus: whether it is training data, of which a part is enough; recipes state how much they
+            need.
+        hub: repositories with its splits; the first one that has a split is used.
+        split_of: returns the split of a row, if its file does not have it.
+        made_of: other sets from whose rows ``make`` makes its own.
+        make: returns its rows if it has no file, from the split and the folder.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Dataset:
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """What its file may be called in a flat folder."""
+        """Possible names of its file in a flat folder."""
         public = () if self.public is None else (self.public[0],)
         return (*self.files.values(), *public)
 
@@ -79,11 +79,11 @@ class Loaded:
 
     Attributes:
         name: key of ``DATASETS``.
-        split: the one that ``rows`` are, which a warning says if it is not the one asked for.
-        text: the form of the text that ``rows`` have.
-        rows: validated, in the order of the file.
+        split: the split of ``rows``; if it is not the requested one, a warning says so.
+        text: form of the text of ``rows``.
+        rows: validated rows, in the order of the file.
         source: file, folder or hub repository.
-        sha256: of the file; of the digests of the files, if there are several; None for the hub.
+        sha256: hash of the file, or of the hashes of several files; None for the hub.
         revision: commit on the hub, or ``main``; None for a file.
         licence: terms in short.
     """
@@ -111,13 +111,12 @@ def load(
     Args:
         name: key of ``DATASETS``.
         split: key of the set's ``rows``.
-        folder: where the files are; default: see ``find_folder``.
-        text: tokenised and lower-cased as SentEval has it, or raw. Sets that exist in one form
-            only come in that form.
-        check_rows: warn about another number of rows than published; never done for a corpus.
+        folder: folder with the files (default: see ``find_folder``).
+        text: tokenised and lower-cased as in SentEval, or raw; ignored for sets with only one form.
+        check_rows: warn if the number of rows is not the published one; never for a corpus.
 
     Raises:
-        TertiumError: no such set or split, or it is nowhere to be found.
+        TertiumError: there is no such set or split, or it is not available.
         DataError: a row is bad.
     """
     if name not in DATASETS:
@@ -142,7 +141,7 @@ def load(
 
 
 def check_text(text: str) -> None:
-    """Raise unless ``text`` is a form of text that sets come in."""
+    """Raise unless ``text`` is a known form of text."""
     if text not in get_args(TextForm):
         raise unknown_name("form of text", text, get_args(TextForm))
 
@@ -163,7 +162,7 @@ def find_folder(explicit: Path | None = None) -> Path | None:
 
 
 def _from_folder(dataset: Dataset, split: str, text: TextForm, folder: Path) -> Loaded | None:
-    """Flat files, SentEval's own layout, or a C-STS bundle: whichever is there."""
+    """Read flat files, SentEval's own layout, or a C-STS bundle, whichever is there."""
     form = text if text in dataset.files else next(iter(dataset.files))
     encrypted = dataset.name in csts.PUBLISHED
     file: Path | None = folder / dataset.files[form]

@@ -1,4 +1,4 @@
-"""A whole file at once: everything that is wrong with it, and what is worth knowing."""
+"""Checks a whole file: everything that is wrong with it, and what else is worth knowing."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ __all__ = ["Check", "check_file"]
 
 @dataclass(frozen=True)
 class Check:
-    """What a whole file holds.
+    """The result of checking a file.
 
     Attributes:
-        kind: a key of ``KINDS``, given or detected; None when it could not be detected.
-        rows: how many rows are good.
-        problems: all that is wrong, in the order of the file.
-        notes: what is not wrong and should be known: grades that are not read, repeated pairs.
-        recognised: what the whole file is; None where a fault kept it from being recognised.
-        ambiguous: why it could be read in two ways, and how to choose; empty where it could not.
+        kind: a key of ``KINDS``, given or detected; None if it could not be detected.
+        rows: number of good rows.
+        problems: all problems, in the order of the file.
+        notes: other observations, such as grades that are not read, or repeated pairs.
+        recognised: the recognised file; None if a problem prevented it.
+        ambiguous: why the file can be read in two ways, and how to choose; else empty.
     """
 
     kind: str | None
@@ -49,9 +49,9 @@ def check_file(
 
     Args:
         path: file in one of the formats of ``tertium.data.tables``.
-        kind: a key of ``KINDS``; default: recognised by columns and values.
-        column: the one that holds texts, for a file of texts.
-        recognise: says what the file is (default: by the file only).
+        kind: a key of ``KINDS`` (default: recognised by columns and values).
+        column: column of the texts, for a file of texts.
+        recognise: recognises the file (default: by its content only).
 
     Raises:
         TertiumError: there is no such file, or no such format or kind.
@@ -87,7 +87,7 @@ def check_file(
 def _recognised(
     path: Path, recognise: Callable[[Path], Recognised] | None
 ) -> tuple[Recognised | None, str, DataError | None]:
-    """What the file is; or why that is ambiguous; or the fault that hides it."""
+    """The recognised file, or why it is ambiguous, or the error that prevented it."""
     if recognise is None:
         return None, "", None
     try:
@@ -100,7 +100,7 @@ def _recognised(
 
 
 def _kind(path: Path, found: Recognised | None, fault: DataError | None) -> str:
-    """What the rows are validated as."""
+    """The kind that rows are validated as."""
     if found is None or (found.shape is Shape.TEXTS and not found.columns.named):
         try:
             return detect_kind(path)
@@ -117,7 +117,7 @@ def _kind(path: Path, found: Recognised | None, fault: DataError | None) -> str:
 
 @dataclass
 class _Notes:
-    """What is noticed about pairs while they are validated."""
+    """Observations about pairs, collected while they are validated."""
 
     row_type: type[Row]
     found: Recognised | None = None
@@ -140,7 +140,7 @@ class _Notes:
 
     @property
     def columns(self) -> Columns:
-        """Those that were recognised."""
+        """The recognised columns."""
         return Columns() if self.found is None else self.found.columns
 
     def __iter__(self) -> Iterator[str]:

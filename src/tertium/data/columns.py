@@ -1,4 +1,4 @@
-"""Which columns of a table hold what, where their names alone do not say it."""
+"""Which columns of a table contain what, if their names are unusual."""
 
 import html
 import re
@@ -18,7 +18,7 @@ _BREAKS = re.compile(
     r"|blockquote|pre|section|article|header|footer)\b[^>]*>"
 )
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>|<![a-zA-Z][^<>]*>")
-HOLDERS = {  # a row's field, and what holds it here
+HOLDERS = {  # fields of rows, and the attribute of ``Columns`` for each
     "sentence": "text",
     "sentence1": "first",
     "anchor": "first",
@@ -34,7 +34,7 @@ _OPTIONS |= {"label": "--label-column"}
 
 
 def strip_html(text: str) -> str:
-    """The text of a piece of HTML: tags go, entities are read, white space becomes one space.
+    """The text of a piece of HTML, without tags, with entities decoded and single spaces.
 
     >>> strip_html("<p>Fish &amp; chips</p><p>2 &lt; 3<b>!</b></p>")
     'Fish & chips 2 < 3!'
@@ -44,19 +44,19 @@ def strip_html(text: str) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns by what they hold; several columns of one text are joined by a space.
+    """Columns by content; several columns of one text are joined by a space.
 
-    Several columns of a label are those of as many raters. What is left empty is recognised by the
-    usual names of its column.
+    Several columns of labels belong to as many raters. Empty ones are recognised by their usual
+    names.
 
     Attributes:
-        text: of single texts.
-        first: of a pair, or the anchor of a positive pair or triplet.
-        second: of a pair, or the positive.
-        condition: with respect to which a pair is compared.
-        negative: of a triplet.
+        text: single texts.
+        first: first text of a pair, or the anchor of a positive pair or triplet.
+        second: second text of a pair, or the positive.
+        condition: condition that a pair is compared under.
+        negative: negative of a triplet.
         label: grade, 0 or 1, or word.
-        rater: who gave the label, where a row is one rating.
+        rater: who gave the label, if a row is one rating.
         strip_html: read all texts as HTML.
     """
 
@@ -79,7 +79,7 @@ class Columns:
         label_column: str | None = None,
         strip_html: bool = False,
     ) -> "Columns":
-        """From names as options give them, separated by commas."""
+        """Columns from options, with names separated by commas."""
         if (column1 is None) != (column2 is None):
             raise TertiumError("--column1 and --column2 belong together: name both texts.")
         return cls(
@@ -91,36 +91,36 @@ class Columns:
         )
 
     def __bool__(self) -> bool:
-        """Whether anything was said."""
+        """Whether anything is set."""
         return any(getattr(self, field.name) for field in fields(self))
 
     @property
     def named(self) -> dict[str, tuple[str, ...]]:
-        """The columns that are named, by what they hold."""
+        """The named columns, by content."""
         holders = {field.name: getattr(self, field.name) for field in fields(self)[:-1]}
         return {holder: names for holder, names in holders.items() if names}
 
     @property
     def options(self) -> list[str]:
-        """The same as options of a command, as far as there are any."""
+        """The same as options of a command, as far as such options exist."""
         said = [(option, getattr(self, name)) for name, option in _OPTIONS.items()]
         given = [part for option, names in said if names for part in (option, ",".join(names))]
         return [*given, *["--strip-html"] * self.strip_html]
 
     def of(self, field: str, row_type: type[Row], found: Iterable[str]) -> tuple[str, ...]:
-        """The columns among ``found`` that hold a field of a row; empty where none does."""
+        """The columns among ``found`` that contain a field of a row; empty if none does."""
         named: tuple[str, ...] = getattr(self, HOLDERS[field]) if field in HOLDERS else ()
         usual = [name for name in row_type.names(field) if name in found]
         return named or tuple(usual[:1])
 
     def used(self, row_type: type[Row], found: Iterable[str]) -> tuple[str, ...]:
-        """The columns among ``found`` from which a row is read; all others can be kept."""
+        """The columns among ``found`` that a row is read from; all others can be kept."""
         return tuple(
             name for field in row_type.model_fields for name in self.of(field, row_type, found)
         )
 
     def place(self, record: Record, row_type: type[Row]) -> Record:
-        """The record with its texts and its label under the names of the row's fields."""
+        """The record with texts and label under the names of the row's fields."""
         if not self:
             return record
         values = dict(record.values)
@@ -131,7 +131,7 @@ class Columns:
         return record._replace(values=values)
 
     def value(self, record: Record, names: tuple[str, ...], *, text: bool = True) -> Any:
-        """What a record holds in these columns, joined; HTML of a ``text`` is stripped if asked."""
+        """The joined values of these columns; HTML of a ``text`` is stripped if requested."""
         found = [record.values.get(name) for name in names]
         joined = found[0] if len(found) == 1 else _joined(found)
         return (
@@ -149,7 +149,7 @@ def _split(names: str | None) -> tuple[str, ...]:
 
 
 def scan_columns(path: Path, columns: Columns) -> Iterator[Record | Problem]:
-    """Records of a file and the faults among them; columns that were named must be there.
+    """Records of a file and the problems among them; named columns must exist.
 
     Raises:
         DataError: the file's header has no such column.

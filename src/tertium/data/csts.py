@@ -1,4 +1,4 @@
-"""C-STS, whose authors share it encrypted: plain text exists in the cache folder only."""
+"""C-STS, which its authors share encrypted: plain text exists only in the cache folder."""
 
 import gzip
 import io
@@ -28,13 +28,13 @@ _LARGEST = 64 << 20  # bytes of a bundle, and of its archive; C-STS has 3 MB
 
 
 class Published(NamedTuple):
-    """C-STS as one group of authors gives it: the file of each split, or all of them in a bundle.
+    """C-STS as published by a group of authors: a file per split, or all of them in a bundle.
 
     Attributes:
         files: name of each split's file.
-        bundle: name of the encrypted archive that may stand in for the files.
-        members: what the archive holds.
-        authors: where it is from.
+        bundle: name of the encrypted archive that can replace the files.
+        members: files in the archive.
+        authors: its authors, for messages.
     """
 
     files: dict[str, str]
@@ -44,7 +44,7 @@ class Published(NamedTuple):
 
     @property
     def how_to_get(self) -> str:
-        """What to do where it is missing."""
+        """How to get it if it is missing."""
         *some, last = self.files.values()
         names = f"{', '.join(some)} and {last}" if some else last
         return f"Get {self.authors} and put {names}, or {self.bundle}, into the data folder"
@@ -75,15 +75,15 @@ PUBLISHED = {
 
 
 def find_file(folder: Path, split: str, name: str = "C-STS") -> Path | None:
-    """The file of a split: the user's own in ``folder``, else decrypted from the bundle there.
+    """The file of a split: in ``folder``, or else decrypted from the bundle there.
 
     Args:
-        folder: holds the file, or the encrypted bundle; nothing in it is ever run.
+        folder: folder with the file or the encrypted bundle; nothing in it is ever run.
         split: train, validation or test.
         name: key of ``PUBLISHED``.
 
     Raises:
-        TertiumError: there is a bundle that cannot be decrypted, or that holds something else.
+        TertiumError: the bundle cannot be decrypted, or contains something else.
     """
     published = PUBLISHED[name]
     file = published.files[split]
@@ -100,12 +100,12 @@ def relabelled(
     """The rows of C-STS's validation part with the careful labels of Tu et al. (2024).
 
     Args:
-        rows: the part in its own order, which is what a ``uid`` counts from 0.
-        file: columns ``uid`` and ``reannotated-label``, -1 where a row is invalid or withheld.
+        rows: the split in its own order; a ``uid`` is the position of a row, from 0.
+        file: columns ``uid`` and ``reannotated-label``, -1 if a row is invalid or withheld.
         scale: lowest and highest label.
 
     Raises:
-        DataError: a uid that C-STS does not have, one that comes twice, or one that is missing.
+        DataError: a uid is unknown, repeated or missing.
     """
     found: dict[int, ConditionalPair] = {}
     for item in scan_rows(file, NewLabel, scale=scale):
@@ -128,7 +128,7 @@ def relabelled(
 
 
 def _unpacked(bundle: Path, published: Published) -> Path:
-    """The folder with the bundle's plain text, made once per content of the bundle."""
+    """The folder with the bundle's plain text, created once per content of the bundle."""
     if bundle.stat().st_size > _LARGEST:
         raise _unexpected(bundle, published, f"it is larger than {_LARGEST >> 20} MB")
     private = cache_folder() / "csts"
@@ -146,7 +146,7 @@ def _unpacked(bundle: Path, published: Published) -> Path:
 
 @contextmanager
 def _whole_or_absent(target: Path) -> Iterator[Path]:
-    """A private folder beside ``target`` that takes its name only on success."""
+    """A private folder beside ``target`` that is renamed to it only on success."""
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=".unpacking-"))
     try:
         yield temporary
@@ -175,7 +175,7 @@ def _decrypt(bundle: Path, published: Published) -> bytes:
 
 
 def _read_archive(bundle: Path, compressed: bytes, published: Published) -> dict[str, bytes]:
-    """The expected files of the archive by name; anything else in it is an error."""
+    """The expected files of the archive by name; raises if it contains anything else."""
     files: dict[str, bytes] = {}
     try:
         with gzip.open(io.BytesIO(compressed)) as stream:

@@ -1,4 +1,4 @@
-"""In what two texts differ, by their words: the kinds that the contrasts have."""
+"""Which kinds of contrast two texts show, judged by their words."""
 
 import re
 from collections import Counter
@@ -12,9 +12,9 @@ _DENIED = re.compile(
     r"^(not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|hardly)$|n['\u2019]t$"
 )
 _PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "mis")
-_LONGEST = 60  # words of a text that a judge is asked about
-_SHORT = 11  # words of a text in which every word counts
-_FEW = 3  # words that only one of two texts has, where both are alike otherwise
+_LONGEST = 60  # maximum words of a text that a judge is asked about
+_SHORT = 11  # maximum words of a text in which any word counts
+_FEW = 3  # maximum different words of two texts that are otherwise alike
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _WORDS = {
     "quantity": "all every each most many much some several few fewer more less half both any "
@@ -44,9 +44,9 @@ _NUMBERS = (
 
 
 def differences(a: str, b: str) -> list[str]:
-    """Kinds of contrasts that two texts may differ by, in the order of the contrasts.
+    """Kinds of contrast that two texts may show, in the order of the contrasts.
 
-    It looks at words only: whether the meaning differs, and in this, is not known here.
+    Only words are compared, so the meaning need not differ.
 
     >>> differences("He is asleep.", "He is not asleep.")
     ['negation']
@@ -80,17 +80,17 @@ def differences(a: str, b: str) -> list[str]:
 
 
 def may_contradict(a: str, b: str, *, words: int) -> bool:
-    """Whether the words of two texts give a reason to ask if they contradict each other.
+    """Whether two texts may contradict each other, judged by their words.
 
-    One text denies something more often than the other, a word of one is the opposite of a word of
-    the other, or so few words differ that any of them may turn the meaning. In a text of more than
-    11 words some such word nearly always is: there it is a reason only where at most 3 differ,
-    and in one of more than 60 words never.
+    They may if one has more negations than the other, if a word of one is the opposite of a word of
+    the other, or if so few words differ that any of them could change the meaning. Texts of more
+    than 11 words nearly always contain negations or opposites, so these count only if at most 3
+    words differ; texts of more than 60 words never may.
 
     Args:
         a: the first text.
         b: the second text.
-        words: so many that only one of the texts has are few.
+        words: the number of different words that counts as few.
 
     >>> may_contradict("It is hot.", "It isn't hot.", words=0)
     True
@@ -111,7 +111,7 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
 
 
 def denies_opposite(a: str, b: str) -> bool:
-    """Whether one of two texts that are otherwise alike denies the opposite of what the other says.
+    """Whether one of two otherwise similar texts denies the opposite of what the other says.
 
     >>> denies_opposite("He is asleep.", "He isn't awake.")
     True
@@ -125,13 +125,13 @@ def denies_opposite(a: str, b: str) -> bool:
 
 
 def _compared(a: str, b: str) -> tuple[list[Counter[str]], list[Counter[str]]]:
-    """The words of both texts, and those that only one has."""
+    """Words of both texts, and the words that only one has."""
     counts = [Counter(word.lower() for word in _WORD.findall(text)) for text in (a, b)]
     return counts, [counts[side] - counts[1 - side] for side in (0, 1)]
 
 
 def _denied(counts: list[Counter[str]]) -> bool:
-    """Whether one text has more denials than the other."""
+    """Whether one text has more negations than the other."""
     one, two = (
         sum(times for word, times in each.items() if _DENIED.search(word)) for each in counts
     )
@@ -139,7 +139,7 @@ def _denied(counts: list[Counter[str]]) -> bool:
 
 
 def _opposed(only: list[set[str]]) -> bool:
-    """Whether a word that one text alone has is the opposite of one that the other alone has."""
+    """Whether a word that only one text has is the opposite of one that only the other has."""
     known = opposite_words()
     return any(
         other in known.get(word, ()) or word in _negated(other) or other in _negated(word)
@@ -149,7 +149,7 @@ def _opposed(only: list[set[str]]) -> bool:
 
 
 def _negated(word: str) -> list[str]:
-    """What prefixes may make the opposite of a word."""
+    """Opposites that a prefix may form from a word."""
     return [prefix + word for prefix in _PREFIXES] if len(word) > 2 else []
 
 

@@ -1,4 +1,4 @@
-"""Benchmark sets from the Hugging Face hub, for those that no local folder holds."""
+"""Benchmark sets from the Hugging Face hub, if there is no local folder."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ _PROBE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class HubSource:
-    """Where on the hub some splits of a set are.
+    """A repository with some splits of a set.
 
     Attributes:
         repo: name of the repository.
-        splits: our name of a split to theirs; only ``all`` means that it has no finer ones.
-        config: part of the repository, if it has several.
-        columns: our name of a column to theirs, where the row type does not know theirs.
+        splits: their names of splits by ours; only ``all`` if the repository has no finer ones.
+        config: configuration in the repository, if it has several.
+        columns: their names of columns by ours, for those that the row type does not know.
         labels: names of integer labels.
         task: the MTEB task whose metadata pins the revision.
     """
@@ -38,11 +38,11 @@ class HubSource:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A split as the hub has it.
+    """A split as downloaded.
 
     Attributes:
-        records: its rows, not yet validated; the line is the row.
-        revision: a commit, or ``main`` where nothing pins one.
+        records: its rows before validation, with row numbers as lines.
+        revision: a commit, or ``main`` if none is pinned.
     """
 
     records: list[Record]
@@ -50,15 +50,15 @@ class Snapshot:
 
 
 def fetch(source: HubSource, split: str, *, name: str) -> Snapshot:
-    """Download a split, or take it from the cache of ``datasets`` when the hub is out of reach.
+    """Download a split, or read it from the cache of ``datasets`` if the hub cannot be reached.
 
     Args:
         source: the repository.
         split: a key of ``source.splits``.
-        name: what the user asked for, to begin a message with.
+        name: the set's name in messages.
 
     Raises:
-        TertiumError: neither way works; within seconds, for the hub is asked once.
+        TertiumError: neither works; raised within seconds, since the hub is tried only once.
     """
     purpose = f"{name} is in no local folder, and loading it from the hub"
     require("train", purpose=purpose, packages=("datasets",))
@@ -71,7 +71,7 @@ def fetch(source: HubSource, split: str, *, name: str) -> Snapshot:
             table = datasets.load_dataset(
                 source.repo, source.config, split=source.splits[split], revision=revision
             )
-    except Exception as error:  # it raises whatever its many parts raise
+    except Exception as error:  # it raises errors of many libraries
         reason = f"{error}" if reached else "the hub is out of reach and it is not in the cache"
         raise TertiumError(
             f"{name} is in no local folder, and {source.repo} could not be loaded: {reason}. "
@@ -83,7 +83,7 @@ def fetch(source: HubSource, split: str, *, name: str) -> Snapshot:
 
 
 def revision_of(source: HubSource) -> str:
-    """The commit that the installed mteb package pins, else ``main``."""
+    """The commit pinned by the installed mteb package, else ``main``."""
     if source.task is None or importlib.util.find_spec("mteb") is None:
         return "main"
     import mteb
@@ -100,19 +100,19 @@ def _renamed(row: dict[str, Any], source: HubSource) -> dict[str, Any]:
 
 
 def online() -> bool:
-    """Ask the hub for a sign of life, once: its own client would try again for minutes."""
+    """Whether the hub responds; tried once, since its own client would retry for minutes."""
     from huggingface_hub import constants, get_session
 
     try:
         get_session().head(constants.ENDPOINT, timeout=_PROBE_SECONDS)
-    except Exception:  # which HTTP client it uses, and so which errors, changes with its version
+    except Exception:  # the HTTP client, and so the kind of error, depends on its version
         return False
     return True
 
 
 @contextmanager
 def _without_retries(*, enabled: bool) -> Iterator[None]:
-    """Let ``datasets`` go straight to its cache."""
+    """Let ``datasets`` read directly from its cache."""
     import datasets
 
     before = datasets.config.HF_HUB_OFFLINE
@@ -124,6 +124,6 @@ def _without_retries(*, enabled: bool) -> Iterator[None]:
 
 
 def _cached_revision(table: Any) -> str:
-    """The cache keeps each commit in a folder of its name."""
+    """The commit of a cached table, which is the name of its folder."""
     files = table.cache_files
     return Path(files[0]["filename"]).parent.name if files else "unknown"

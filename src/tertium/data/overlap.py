@@ -1,4 +1,4 @@
-"""Which pairs two files share, whatever the order, case and punctuation."""
+"""Finds pairs that two files share, ignoring order, case and punctuation."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ PairKey = tuple[str, str]
 
 
 def pair_key(first: str, second: str) -> PairKey:
-    """What two pairs have in common when they are the same: unordered, letters and digits only.
+    """A key that is equal for equal pairs: unordered, with only letters and digits.
 
     >>> pair_key("A dog barks.", "It's raining!") == pair_key("it s RAINING", "a dog barks")
     True
@@ -28,8 +28,8 @@ def pair_keys(path: Path, *, split: str | None = None) -> frozenset[PairKey]:
     """Keys of all pairs in a file; a triplet counts as two pairs.
 
     Args:
-        path: any file of pairs: graded, conditional, NLI, paraphrase, triplets, the user's own.
-        split: only rows whose column ``split`` says this.
+        path: any file of pairs: graded, conditional, NLI, paraphrases, triplets, the user's own.
+        split: only rows with this value in the column ``split``.
     """
     if not holds_pairs(path):
         raise TertiumError(
@@ -45,19 +45,19 @@ def holds_pairs(path: Path) -> bool:
 
 
 def keys_of(rows: Iterable[Row]) -> frozenset[PairKey]:
-    """Keys of all pairs among ``rows``; a triplet counts as two pairs, a single text as none."""
+    """Keys of all pairs in ``rows``; a triplet counts as two pairs, a single text as none."""
     return frozenset(key for row in rows for key in _row_keys(row))
 
 
 def parse_spec(spec: str) -> tuple[Path, str | None]:
-    """Take apart ``FILE`` or ``FILE:SPLIT``; an existing file is never taken apart.
+    """Split ``FILE:SPLIT`` into its parts, unless it is the name of an existing file.
 
     >>> parse_spec("stsb.tsv:train")[1]
     'train'
     """
     file, colon, split = spec.rpartition(":")
     names_a_split = split.replace("-", "").replace("_", "").isalnum()
-    # One letter before the colon is a drive, as in C:data.
+    # A single letter before the colon is a drive, as in C:data.
     if colon and len(file) > 1 and names_a_split and not Path(spec).exists():
         return Path(file), split
     return Path(spec), None
@@ -72,7 +72,7 @@ def _row_keys(row: Row) -> Iterator[PairKey]:
 
 
 def sentence_key(text: str) -> str:
-    """What two spellings of one sentence share: letters and digits; of signs only, the signs.
+    """A key that is equal for spellings of one sentence: letters and digits, or else all signs.
 
     >>> sentence_key("It's RAINING!"), sentence_key(" ?! ")
     ('itsraining', '?!')

@@ -1,4 +1,4 @@
-"""The file that labels go to, one rating a line; tasks and answers of other programs."""
+"""Files of ratings, one per line, and tasks and answers of other labelling programs."""
 
 import json
 import math
@@ -19,14 +19,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Rating:
-    """What one rater said of one pair."""
+    """One rater's label of one pair."""
 
     pair: Pair
     rater: str
     label: float
 
     def line(self) -> str:
-        """A line of the file."""
+        """The rating as a line of the file."""
         first, second = self.pair
         label = int(self.label) if float(self.label).is_integer() else self.label
         row = {"sentence1": first, "sentence2": second, "label": label, "rater": self.rater}
@@ -34,12 +34,12 @@ class Rating:
 
 
 class LabelFile:
-    """A JSONL file of ratings: every answer is on the disk before the next one is taken.
+    """A JSONL file of ratings, each of which is on disk before the next one is accepted.
 
-    A line that a killed process has left half-written is dropped when the file is opened.
+    An incomplete last line, left by a killed process, is dropped when the file is opened.
 
     Args:
-        path: of the file; made if there is none.
+        path: the file; created if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ class LabelFile:
                 self._write()
 
     def add(self, *ratings: Rating) -> None:
-        """Append ratings, and wait until they are on the disk."""
+        """Append ratings, and wait until they are on disk."""
         with self._lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as stream:
@@ -63,7 +63,7 @@ class LabelFile:
             self.ratings += ratings
 
     def undo(self, rater: str) -> Rating | None:
-        """Take back the last rating of a rater, and give it; None if there is none."""
+        """Remove and return the last rating of a rater; None if there is none."""
         with self._lock:
             for at in range(len(self.ratings) - 1, -1, -1):
                 if self.ratings[at].rater == rater:
@@ -97,9 +97,9 @@ def write_tasks(path: Path, pairs: Sequence[Pair], form: str, *, labels: Sequenc
 
     Args:
         path: a .json file.
-        pairs: to be labelled.
+        pairs: pairs to label.
         form: ``label-studio`` or ``argilla``.
-        labels: what can be answered.
+        labels: the possible answers.
     """
     if form == "label-studio":
         tasks: list[dict[str, Any]] = [
@@ -115,11 +115,11 @@ def write_tasks(path: Path, pairs: Sequence[Pair], form: str, *, labels: Sequenc
 
 
 def read_answers(path: Path, *, names: Mapping[str, float]) -> list[Rating]:
-    """Ratings of a file that Label Studio or Argilla exported; what was skipped is left out.
+    """Ratings from an export of Label Studio or Argilla, without skipped tasks.
 
     Args:
-        path: a .json file: a list of tasks or records.
-        names: what labels that are words stand for.
+        path: a .json file with a list of tasks or records.
+        names: numbers of labels that are words.
     """
     try:
         tasks = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Records to validated rows; a bad one raises, and ``check_file`` lists them all."""
+"""From records to validated rows; a bad one raises, and ``check_file`` lists all of them."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -93,10 +93,10 @@ def iter_rows(
 
     Args:
         path: TSV, CSV, JSONL, Parquet or plain text; see ``tertium.data.tables``.
-        row_type: what every row must be.
-        split: only rows whose column ``split`` says this; others are not validated.
-        scale: lowest and highest score allowed.
-        columns: those that have no usual name.
+        row_type: the type of all rows.
+        split: only rows with this value in the column ``split``; others are not validated.
+        scale: lowest and highest allowed score.
+        columns: columns with unusual names.
     """
     items: Iterable[Record | Problem] = _placed(path, row_type, columns)
     if split is not None:
@@ -112,16 +112,16 @@ def read_rows(
     scale: Scale | None = None,
     columns: Columns | None = None,
 ) -> list[RowT]:
-    """All rows of a file; as ``iter_rows``."""
+    """All rows of a file; see ``iter_rows``."""
     return list(iter_rows(path, row_type, split=split, scale=scale, columns=columns))
 
 
 def iter_kept(
     path: Path, row_type: type[RowT], *, columns: Columns | None = None
 ) -> Iterator[tuple[RowT, dict[str, Any]]]:
-    """Rows as ``iter_rows`` gives them, each with the columns that it was not made of.
+    """Rows like those of ``iter_rows``, each with the values of all other columns.
 
-    Their names are spelled as in the file.
+    Names are spelled as in the file.
     """
     chosen = columns or Columns()
     last: list[Record] = []
@@ -140,7 +140,7 @@ def iter_kept(
 
 
 def _placed(path: Path, row_type: type[Row], columns: Columns | None) -> Iterator[Record | Problem]:
-    """Records with what was named where a row looks for it."""
+    """Records with the named columns where a row looks for them."""
     if not columns:
         return scan(path)
     items = scan_columns(path, columns)
@@ -155,14 +155,14 @@ def rows_of(
     header: int | None = None,
     scale: Scale | None = None,
 ) -> Iterator[RowT]:
-    """Validate records that come from anywhere; the first bad one raises ``DataError``.
+    """Validate records of any origin; the first bad one raises ``DataError``.
 
     Args:
-        items: as from ``tertium.data.tables.scan``.
-        row_type: what every row must be.
-        file: what to call their origin in a message.
-        header: the line that names the columns, if one line does for all.
-        scale: lowest and highest score allowed.
+        items: records and problems, as from ``tertium.data.tables.scan``.
+        row_type: the type of all rows.
+        file: name of their origin in messages.
+        header: the line that names the columns, if there is one.
+        scale: lowest and highest allowed score.
     """
     for item in validated(items, row_type, file=str(file), header=header, scale=scale):
         if isinstance(item, Problem):
@@ -177,20 +177,20 @@ def scan_rows(
     scale: Scale | None = None,
     columns: Columns | None = None,
 ) -> Iterator[tuple[int, RowT] | Problem]:
-    """Rows of a file, each with its line, and in their places what is wrong with the others."""
+    """Rows of a file, each with its line, and problems in place of bad ones."""
     items = _placed(path, row_type, columns)
     return validated(items, row_type, file=str(path), header=header_line(path), scale=scale)
 
 
 def iter_texts(path: Path, *, column: str | None = None, strip_html: bool = False) -> Iterator[str]:
-    """Texts of a file, lazily, as they stand: text i belongs to row i of the file.
+    """Texts of a file, lazily and unchanged: text i belongs to row i of the file.
 
     An empty line of a ``.txt`` file is an empty text here, and a problem to ``check_file``.
 
     Args:
         path: plain text, or a table with a column of texts.
-        column: its name; default: the first of ``Sentence.names("sentence")`` that is there.
-            Several names, separated by commas, are joined by a space.
+        column: its name (default: the first of ``Sentence.names("sentence")`` that exists).
+            Several columns, separated by commas, are joined by a space.
         strip_html: read the texts as HTML.
     """
     for item in scan_texts(path, column=column, strip_html=strip_html):
@@ -207,9 +207,9 @@ def first_texts(path: Path, most: int) -> list[str]:
 def scan_texts(
     path: Path, *, column: str | None = None, strip_html: bool = False
 ) -> Iterator[tuple[int, str] | Problem]:
-    """Texts of a file, each with its line, and in their places what is wrong with the others.
+    """Texts of a file, each with its line, and problems in place of bad ones.
 
-    A column that the header does not name is not one row's fault, and raises.
+    A column that is missing from the header raises.
     """
     columns = Columns.parse(column=column, strip_html=strip_html)
     usual = Sentence.names("sentence")
@@ -236,10 +236,10 @@ def scan_texts(
 
 
 def read_translation(original: Path, translated: Path) -> list[tuple[str, str]]:
-    """Pairs of a text and its translation; rows that are blank in both files are left out.
+    """Pairs of a text and its translation, without rows that are blank in both files.
 
     Args:
-        original: text file or table, one text a row.
+        original: text file or table with one text per row.
         translated: the same number of rows, in the same order.
 
     Raises:
@@ -265,7 +265,7 @@ def read_translation(original: Path, translated: Path) -> list[tuple[str, str]]:
 
 
 def kept_columns(path: Path, *, column: str | None = None) -> Iterator[dict[str, Any]]:
-    """What the rows that ``iter_texts`` reads hold beside their texts, spelled as in the file."""
+    """The other columns of the rows that ``iter_texts`` reads, spelled as in the file."""
     if ending(path) == ".txt":
         return
     chosen = Columns.parse(column=column)
@@ -274,7 +274,7 @@ def kept_columns(path: Path, *, column: str | None = None) -> Iterator[dict[str,
 
 
 def detect_kind(path: Path, *, columns: Columns | None = None) -> str:
-    """The key of ``KINDS`` that the columns and the first sound row of a file speak for."""
+    """The key of ``KINDS`` that fits the columns and the first good row of a file."""
     if ending(path) == ".txt":
         return "texts"
     problems = list[Problem]()
@@ -303,7 +303,7 @@ def _kind_of(record: Record, path: Path) -> str:
 
 
 def _kind_of_pair(columns: dict[str, Any]) -> str:
-    """A column called ``label`` may hold a grade, an NLI label or a class: look at its value."""
+    """Decide by its value whether a column ``label`` contains a grade, an NLI label or a class."""
     name = next((name for name in GradedPair.names("score") if name in columns), None)
     value = str(columns.get(name or "gold_label", "")).strip().lower()
     if value in _NLI_LABELS:
@@ -314,7 +314,7 @@ def _kind_of_pair(columns: dict[str, Any]) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a value is written as a number."""
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:
@@ -325,7 +325,7 @@ def is_number(text: str) -> bool:
 def in_split(
     items: Iterable[Record | Problem], split: str, path: Path
 ) -> Iterator[Record | Problem]:
-    """Records whose column ``split`` says this; raises where there is none."""
+    """Records with this value in the column ``split``; raises if there are none."""
     seen: set[str] = set()
     for item in items:
         if isinstance(item, Record):
@@ -350,7 +350,7 @@ def validated(
     header: int | None,
     scale: Scale | None = None,
 ) -> Iterator[tuple[int, RowT] | Problem]:
-    """Rows with their lines and, in their places, what is wrong with the others."""
+    """Rows with their lines, and problems in place of bad ones."""
     header_seen = header is None
     for item in items:
         if isinstance(item, Problem):

@@ -1,4 +1,4 @@
-"""One validated, frozen type per kind of row, with the column names that people use."""
+"""A validated, frozen type per kind of row, with common names of columns."""
 
 import math
 from collections.abc import Collection
@@ -44,7 +44,7 @@ def _not_blank(text: str) -> str:
 
 
 def _within_scale(score: float, info: ValidationInfo) -> float:
-    """Compare with the data set's scale, which arrives as the validation context."""
+    """Check against the data set's scale, which is the validation context."""
     if not math.isfinite(score):
         raise PydanticCustomError("finite", "write a finite number, or remove the row")
     if info.context is not None:
@@ -61,7 +61,7 @@ def _blank_is_none(value: Any) -> Any:
 
 
 def _hidden_is_none(value: Any) -> Any:
-    """C-STS writes -1 where a label is hidden, withheld or invalid."""
+    """C-STS uses -1 for a hidden, withheld or invalid label."""
     return None if str(value).strip() in {"", "-1", "-1.0"} else value
 
 
@@ -100,21 +100,21 @@ LABEL_NAMES = (
     *("class", "category", "gold_label", "entailment_label", "entailment_judgment", "relation"),
     *("is_duplicate", "duplicate", "duplicates", "dup", "is_paraphrase", "paraphrase", "quality"),
     *("match", "is_match", "same", "equivalent", "judgment", "judgement", "annotation", "y"),
-)  # what a pair's label goes by, be it a grade, 0 or 1, or a word
+)  # names of a pair's label: a grade, 0 or 1, or a word
 RATER_NAMES = (
     *("rater", "rater_id", "annotator", "annotator_id", "worker", "worker_id", "workerid"),
     *("judge", "judge_id", "coder", "coder_id"),
-)  # who gave a label, where a row is one rating
+)  # names of the rater, if a row is one rating
 
 
 class Row(BaseModel):
-    """Base of all rows: immutable, and blind to columns that it does not know."""
+    """Base of all rows: immutable, and ignoring unknown columns."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
     @classmethod
     def names(cls, field: str) -> tuple[str, ...]:
-        """Column names that ``field`` goes by, the preferred one first.
+        """Possible column names of ``field``, the preferred one first.
 
         >>> LabelledText.names("label")
         ('label', 'class', 'category')
@@ -124,7 +124,7 @@ class Row(BaseModel):
 
     @classmethod
     def missing(cls, columns: Collection[str]) -> list[str]:
-        """Required fields for which ``columns`` holds no name.
+        """Required fields without a column in ``columns``.
 
         >>> GradedPair.missing(["a", "b", "colour"])
         ['score']
@@ -146,27 +146,27 @@ class Sentence(Row):
 
 
 class SentencePair(Row):
-    """Two texts, whatever else the file says about them."""
+    """Two texts, whatever else the file contains."""
 
     sentence1: Annotated[Text, _names(*_FIRST)]
     sentence2: Annotated[Text, _names(*_SECOND)]
 
 
 class Pair(SentencePair):
-    """The user's own pair; the score may be left out."""
+    """The user's own pair, with an optional score."""
 
     score: Annotated[Score | None, BeforeValidator(_blank_is_none), _names(*_SCORE)] = None
 
 
 class GradedPair(SentencePair):
-    """Two texts and how alike people found them; ``subset`` names the part of the set."""
+    """Two texts and their similarity as graded by people; ``subset`` is the part of the set."""
 
     score: Annotated[Score, _names(*_SCORE)]
     subset: Annotated[str, _names("subset", "genre")] = ""
 
 
 class ConditionalPair(SentencePair):
-    """Two texts, a respect in which to compare them, and the grade, None where it is hidden."""
+    """Two texts, a condition to compare them under, and the grade; None if it is hidden."""
 
     condition: Annotated[Text, _names("condition", "aspect", "respect")]
     label: Annotated[
@@ -177,20 +177,20 @@ class ConditionalPair(SentencePair):
 
 
 class GradedTriple(SentencePair):
-    """Two texts, a respect in which to compare them, and the grade, which must be there."""
+    """Two texts, a condition to compare them under, and a required grade."""
 
     condition: Annotated[Text, _names("condition", "aspect", "respect")]
     score: Annotated[Score, _names(*_SCORE)]
 
 
 class Question(SentencePair):
-    """Two texts to compare in some respect; a blank condition asks for no respect in particular."""
+    """Two texts to compare under a condition, which may be blank."""
 
     condition: Annotated[str, _names("condition", "aspect", "respect")]
 
 
 class NewLabel(Row):
-    """Another label for a row of C-STS, named by its place; None where there is no valid one."""
+    """Another label for a row of C-STS, identified by its position; None if it has no valid one."""
 
     uid: int
     label: Annotated[
@@ -199,32 +199,32 @@ class NewLabel(Row):
 
 
 class NliPair(SentencePair):
-    """Premise, hypothesis and what the one says about the other."""
+    """Premise, hypothesis and their relation."""
 
     label: Annotated[NliLabel, _names("label", "gold_label")]
     source: str = ""
 
 
 class NegatedSentence(Sentence):
-    """A text, and the same denied or turned into its opposite."""
+    """A text, and its negation or opposite."""
 
     negated: Annotated[Text, _names("negated", "negation")]
 
 
 class LabelledPair(SentencePair):
-    """Two texts and the class they belong to."""
+    """Two texts and their class."""
 
     label: Annotated[Label, _names("label", "class", "category")]
 
 
 class LabelledText(Sentence):
-    """One text and the class it belongs to."""
+    """One text and its class."""
 
     label: Annotated[Label, _names("label", "class", "category")]
 
 
 class Triplet(Row):
-    """A text, one that means the same, and one that only looks like it."""
+    """A text, one that means the same, and one that only looks similar."""
 
     anchor: Annotated[Text, _names(*_ANCHOR)]
     positive: Annotated[Text, _names(*_POSITIVE)]

@@ -36,10 +36,10 @@ FILES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def find_files(folder: Path, name: str, split: str) -> tuple[Path, ...]:
-    """Files that hold a split, in ``folder`` or where SentEval keeps them below; or none.
+    """The files of a split, in ``folder`` or in SentEval's subfolders; none if there are none.
 
     Raises:
-        TertiumError: some of them are there and some are not.
+        TertiumError: some of them are missing.
     """
     wanted = FILES.get(name, {}).get(split, ())
     for root in (folder, folder / "downstream", folder / "data" / "downstream"):
@@ -53,7 +53,7 @@ def find_files(folder: Path, name: str, split: str) -> tuple[Path, ...]:
 
 
 def read_files(files: Sequence[Path], name: str, *, scale: Scale) -> list[GradedPair]:
-    """Rows of the files that ``find_files`` found, each year's subsets one after another."""
+    """Rows of the files from ``find_files``, each year's subsets one after another."""
     rows: list[GradedPair] = []
     for file in files:
         subset, lines = "", list(read_lines(file))
@@ -79,10 +79,10 @@ def parse_sts(
     file: str = "STS.input",
     scale: Scale | None = None,
 ) -> list[Graded]:
-    """STS12-16: two sentences a line, the score on the same line of a second file.
+    """STS12-16: two sentences per line, with the score on the same line of a second file.
 
-    Pairs whose score is empty were never graded and are left out. The rest is sorted by the
-    numbers of words and the score, as the reference does to fill its batches; no metric notices.
+    Pairs without a score were never graded and are left out. The others are sorted by numbers of
+    words and score, like the reference does for its batches; this does not affect any metric.
     """
     if len(input_lines) != len(gold_lines):
         raise TertiumError(
@@ -100,14 +100,14 @@ def parse_sts(
 def parse_stsb(
     lines: Sequence[str], *, file: str = "sts.csv", scale: Scale | None = None
 ) -> list[Graded]:
-    """STS-B: tab separated in spite of its ending, the score before the sentences."""
+    """STS-B: tab separated despite its ending, with the score before the sentences."""
     return _parse(enumerate(lines, 1), score=4, first=5, second=6, file=file, scale=scale)
 
 
 def parse_sick(
     lines: Sequence[str], *, file: str = "SICK.txt", scale: Scale | None = None
 ) -> list[Graded]:
-    """SICK: tab separated below a header, the relatedness after the sentences."""
+    """SICK: tab separated with a header, and the relatedness after the sentences."""
     body = enumerate(lines[1:], 2)
     return _parse(body, score=3, first=1, second=2, file=file, scale=scale)
 
@@ -121,7 +121,7 @@ def _parse(
     file: str,
     scale: Scale | None,
 ) -> list[Graded]:
-    """Cut lines at tabs; words are re-joined by single spaces, further columns ignored."""
+    """Split lines at tabs; words are joined by single spaces, and further columns are ignored."""
     columns = {"score": score, "sentence1": first, "sentence2": second}
     rows = rows_of(_records(lines, columns, file=file), GradedPair, file=file, scale=scale)
     return [(row.sentence1, row.sentence2, row.score) for row in rows]

@@ -1,7 +1,7 @@
-"""What a file of data is: recognised by its columns and values, and said in words.
+"""Recognises what a data file contains, by its columns and values, and describes it.
 
-:func:`recognise` reads a file once, in constant memory but for the pairs of several raters, and
-says what it is good for. :func:`read_examples` reads its rows.
+:func:`recognise` reads a file once, in constant memory except for the pairs of several raters.
+:func:`read_examples` reads its rows.
 """
 
 import itertools
@@ -41,20 +41,20 @@ __all__ = [
 
 
 class Shape(StrEnum):
-    """What the rows of a file are."""
+    """The kind of rows in a file."""
 
     TEXTS = "texts"  # single texts
-    PAIRS = "pairs"  # two texts each, and nothing says how similar they are
+    PAIRS = "pairs"  # two texts each, without a label
     GRADED = "graded"  # pairs with a grade on a scale
-    BINARY = "binary"  # pairs that are the same, or are not
+    BINARY = "binary"  # pairs that are the same or not
     WORDS = "words"  # pairs with one of several words that have an order
-    POSITIVES = "positives"  # pairs that mean the same, all of them
+    POSITIVES = "positives"  # pairs that all mean the same
     TRIPLETS = "triplets"  # anchor, positive and negative
     CONDITIONAL = "conditional"  # pairs with a condition, and perhaps a grade
 
     @property
     def labelled(self) -> bool:
-        """Whether every row has a label that can be learned."""
+        """Whether every row has a label to learn from."""
         return self in (Shape.GRADED, Shape.BINARY, Shape.WORDS)
 
 
@@ -67,10 +67,10 @@ class Example:
     """One row, or all ratings of one pair.
 
     Attributes:
-        line: where it stands, the first one of several ratings.
-        texts: one to three: a pair with its condition, a triplet.
-        label: on the scale of the file; the mean of several ratings; None without one.
-        ratings: what each rater said, where there are several.
+        line: its line, of several ratings the first.
+        texts: one to three texts; a condition comes last.
+        label: label on the scale of the file, or the mean of several ratings; None without one.
+        ratings: ratings by rater, if there are several.
     """
 
     line: int
@@ -81,20 +81,20 @@ class Example:
 
 @dataclass(frozen=True)
 class Recognised:
-    """What a file was found to be.
+    """A recognised file.
 
     Attributes:
         file: the path.
-        shape: what its rows are.
-        columns: every column that is read, by what it holds.
-        kept: columns that are not read, as the file spells them.
-        rows: how many rows there are; of several ratings in rows of their own, each counts.
+        shape: the kind of its rows.
+        columns: every column that is read, by content.
+        kept: columns that are not read, as spelled in the file.
+        rows: number of rows; if each rating is a row, each counts.
         labels: the scale of the grades, 0 and 1, or words in ascending order of similarity; None
-            where there are no labels.
-        ends_seen: whether the lowest and the highest label of the scale both occur.
-        raters: their names, where there are several.
-        split: the part of the file that is read; None for all of it.
-        notes: what should be known besides.
+            without labels.
+        ends_seen: whether both the lowest and the highest label of the scale occur.
+        raters: names of the raters, if there are several.
+        split: the split that is read; None for all rows.
+        notes: further observations.
     """
 
     file: Path
@@ -110,12 +110,12 @@ class Recognised:
 
     @property
     def row_type(self) -> type[Row]:
-        """What a row is read as, without its label."""
+        """The type of a row without its label."""
         return _ROW_TYPES[self.shape]
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of each text of a row, in the order of an example's texts."""
+        """The columns of each text of a row, in the order of ``Example.texts``."""
         found = self.row_type.model_fields
         return tuple(
             self.columns.of(name, self.row_type, ()) for name in found if name not in _NO_TEXTS
@@ -123,7 +123,7 @@ class Recognised:
 
     @property
     def raters_in_columns(self) -> bool:
-        """Whether raters have a column each, and not a row."""
+        """Whether each rater has a column, rather than each rating a row."""
         return len(self.columns.label) > 1
 
     def value(self, label: Any) -> float:
@@ -133,7 +133,7 @@ class Recognised:
         return self.labels.value(_key(label) if self.labels.names is not None else float(label))
 
     def __str__(self) -> str:
-        """One sentence for people."""
+        """A description in one sentence."""
         said = [f"{_WORDS[self.shape]}, {self.rows:,} row{'' if self.rows == 1 else 's'}"]
         if ending(self.file) != ".txt":
             where = " and ".join(" + ".join(names) for names in self.texts)
@@ -153,7 +153,7 @@ class Recognised:
         return f"labels in {where}: {scale}" + ("" if self.ends_seen else " (assumed)")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as ``tertium data check --json`` prints them."""
+        """Plain values, as printed by ``tertium data check --json``."""
         labels = self.labels
         return {
             "shape": str(self.shape),
@@ -181,21 +181,21 @@ def recognise(
     split: str | None = None,
     skip_bad_rows: bool = False,
 ) -> Recognised:
-    """Say what a file of data is.
+    """Recognise what a data file contains.
 
     Args:
         path: TSV, CSV, JSONL, Parquet or plain text.
-        columns: those that have no usual name (default: recognised).
-        shape: what the rows are, where the file leaves it open: pairs without labels may be
+        columns: columns with unusual names (default: recognised).
+        shape: the kind of rows, if the file does not tell: pairs without labels may be
             ``positives``.
         labels: words in ascending order of similarity.
-        scale: lowest and highest grade (default: the narrowest usual scale that holds them all).
-        split: only rows whose column ``split`` says this.
-        skip_bad_rows: leave out rows that cannot be read, instead of raising.
+        scale: lowest and highest grade (default: the narrowest usual scale that fits all grades).
+        split: only rows with this value in the column ``split``.
+        skip_bad_rows: leave out rows that cannot be read instead of raising.
 
     Raises:
-        AmbiguousFileError: there are two ways to read it; the message says how to choose.
-        DataError: it cannot be read, or a label fits nothing.
+        AmbiguousFileError: it can be read in two ways; the message says how to choose.
+        DataError: it cannot be read, or a label does not fit.
     """
     if labels is not None and scale is not None:
         raise TertiumError("Give either the words of the labels or the scale of the grades.")
@@ -213,7 +213,7 @@ def read_examples(found: Recognised) -> list[Example]:
     rated: dict[Any, tuple[int, tuple[str, ...], dict[str, float]]] = {}
     for line, texts, said in _rows(found):
         pair = texts if found.columns.rater else line
-        rated.setdefault(pair, (line, texts, {}))[2].update(said)  # of one rater, the last word
+        rated.setdefault(pair, (line, texts, {}))[2].update(said)  # a rater's last rating counts
     return [
         Example(
             line,
@@ -250,7 +250,7 @@ def _text(record: Record, names: tuple[str, ...], found: Recognised) -> str:
     raise DataError([Problem(str(found.file), record.line, names[0], value, remedy)])
 
 
-# What a row is, as far as its texts go.
+# Types of rows, for their texts.
 _ROW_TYPES: dict[Shape, type[Row]] = {
     Shape.TEXTS: Sentence,
     Shape.PAIRS: SentencePair,
@@ -275,10 +275,10 @@ _WORDS = {
 _NUMBERED = re.compile(
     r"(rater|annotator|judge|coder|worker|rating|score|grade|label|ann|annotation)_?(\d{1,3}|[a-z])"
 )
-_MOST = 64  # different labels that are remembered one by one
-_LARGEST = 1e9  # of a grade; beyond it is a number of something else
+_MOST = 64  # distinct labels that are remembered
+_LARGEST = 1e9  # of a grade; a larger number is something else
 _MOST_STEPS = 20  # of a scale whose grades have steps
-# Scales in use, the narrowest first.
+# Usual scales, the narrowest first.
 _SCALES: list[tuple[float, float]]
 _SCALES = [(0, 1), (-1, 1), (0, 2), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (0, 6), (1, 7)]
 _SCALES += [(1, 10), (0, 10), (0, 100)]
@@ -299,7 +299,7 @@ _NO_AND_YES = (  # what people write for 0 and 1
 
 
 def _key(label: Any) -> str:
-    """A word as it is compared: lower case, no separators; a number in its shortest form."""
+    """A label for comparison: in lower case without separators; a number in its shortest form."""
     text = str(label).strip().lower()
     if is_number(text):
         return f"{float(text):g}"
@@ -330,7 +330,7 @@ def _records(
 
 
 class _Survey:
-    """One pass over a file: its columns, its labels, and how often its pairs occur."""
+    """One pass over a file that collects its columns, labels and repeated pairs."""
 
     def __init__(
         self,
@@ -422,7 +422,7 @@ class _Survey:
         )
 
     def _placed(self, given: Columns, shape: Shape | None, record: Record) -> tuple[Shape, Columns]:
-        """The shape that the columns speak for, and where everything is."""
+        """The shape that fits the columns, and the columns by content."""
         there = record.values
         if given.text:
             return self._texts(given, shape)
@@ -465,7 +465,7 @@ class _Survey:
         return Shape.TEXTS, replace(given, text=names)
 
     def _with_labels(self, columns: Columns, kind: Shape, there: Mapping[str, Any]) -> Columns:
-        """Where the labels are, and who gave them."""
+        """The columns with those of labels and raters."""
         rater = tuple(name for name in RATER_NAMES if name in there)[:1]
         if columns.label:
             return replace(columns, rater=rater if len(columns.label) == 1 else ())
@@ -569,7 +569,7 @@ class _Survey:
         )
 
     def _unknown(self) -> DataError:
-        """No usual name: say which columns could be meant."""
+        """An error for unusual names, with the columns that could be meant."""
         there = self.first.values
         texts = [name for name, value in there.items() if _looks_like_text(value)]
         number = [name for name in there if is_number(name)]
@@ -605,7 +605,7 @@ class _Survey:
 
 
 def _resolved(given: Columns, row_type: type[Row], there: Mapping[str, Any]) -> Columns | None:
-    """Columns of all required texts of a row; None where one is missing."""
+    """Columns of all required texts of a row; None if one is missing."""
     found = {
         name: given.of(name, row_type, there)
         for name in row_type.model_fields
@@ -618,7 +618,7 @@ def _resolved(given: Columns, row_type: type[Row], there: Mapping[str, Any]) -> 
 
 
 def _numbered(there: Mapping[str, Any]) -> tuple[str, ...]:
-    """Columns of several raters: the same word with a number or letter each."""
+    """Columns of several raters: the same word, each with a number or letter."""
     stems: dict[str, list[str]] = {}
     for name in there:
         matched = _NUMBERED.fullmatch(name)
@@ -636,7 +636,7 @@ def _looks_like_text(value: Any) -> bool:
 
 
 def _scale(low: float, high: float, seen: "_Labels") -> OrderedLabels:
-    """A scale with the step of its grades; a fifth of it where they have none."""
+    """A scale with the step of its grades, or a fifth of the scale if they have none."""
     span = high - low
     for step in (1.0, 0.5, 0.25):
         if 2 <= span / step <= _MOST_STEPS and seen.multiples[step] and (span / step).is_integer():
@@ -645,7 +645,7 @@ def _scale(low: float, high: float, seen: "_Labels") -> OrderedLabels:
 
 
 class _Labels:
-    """The values of a column of labels: their range, and each one while they are few."""
+    """The values of a column of labels: their range, and the distinct ones while they are few."""
 
     def __init__(self) -> None:
         self.blank = 0

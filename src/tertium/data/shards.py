@@ -1,4 +1,4 @@
-"""Folders of Parquet shards that ``tertium encode`` and ``tertium score`` fill: layout and reading.
+"""Folders of Parquet shards written by ``tertium encode`` and ``tertium score``.
 
 Records begin with an underscore so that readers of Parquet folders take only the shards for data.
 """
@@ -42,7 +42,7 @@ JOURNAL = "_shards.jsonl"
 
 
 class Content(StrEnum):
-    """What a row holds."""
+    """The texts of a row."""
 
     TEXTS = "texts"
     PAIRS = "pairs"
@@ -50,7 +50,7 @@ class Content(StrEnum):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the output calls the texts of a row."""
+        """The columns of the texts in the output."""
         return {
             Content.TEXTS: ("text",),
             Content.PAIRS: ("sentence1", "sentence2"),
@@ -60,7 +60,7 @@ class Content(StrEnum):
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows ``start`` to ``stop - 1`` of a job, counted from 0 over the rows that are good."""
+    """Rows ``start`` to ``stop - 1`` of a job, counted from 0 over the good rows."""
 
     index: int
     start: int
@@ -80,7 +80,7 @@ class Shard:
 
 
 def plan(rows: int, *, size: int) -> list[Shard]:
-    """Cut ``rows`` into shards of ``size``, the last one shorter: every row in exactly one.
+    """Split ``rows`` into shards of ``size``, the last one shorter.
 
     >>> [(shard.start, shard.stop) for shard in plan(5, size=2)]
     [(0, 2), (2, 4), (4, 5)]
@@ -109,15 +109,15 @@ class StoredJob(Record):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a warning at the end counts; see ``TokenizationStats``.
+    """Counts for a warning at the end; see ``TokenizationStats``.
 
     Attributes:
         cut: texts or triples that were too long.
-        texts: distinct ones, window by window.
-        limit: how many tokens are read.
-        unknown: texts of which the vocabulary knows nothing.
+        texts: distinct texts, window by window.
+        limit: maximum number of tokens.
+        unknown: texts without a token that the vocabulary knows.
         blank: triples without a condition.
-        foreign: texts in another language than the model's.
+        foreign: texts in a language other than the model's.
         looked: texts whose language was guessed.
     """
 
@@ -136,7 +136,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Done:
-    """A finished shard: its number, its rows, and how to know that its file is whole."""
+    """A finished shard: its number, its rows, and the size and hash of its file."""
 
     shard: int
     rows: int
@@ -145,12 +145,12 @@ class Done:
     counts: Counts
 
     def to_json(self) -> str:
-        """One line."""
+        """The record as one line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> "Done":
-        """The line read back; ``ValueError`` if it is none."""
+        """Parse a line; raises ``ValueError`` if it is not a record."""
         try:
             entry = json.loads(line)
             return cls(
@@ -171,7 +171,7 @@ def record_path(folder: Path, name: str) -> Path:
 
 
 def finished_shards(folder: Path) -> dict[int, Done]:
-    """Records by shard; a line that a kill left unfinished is no record."""
+    """Records by shard, without an incomplete line that a killed process left."""
     path = record_path(folder, JOURNAL)
     if not path.exists():
         return {}
@@ -186,7 +186,7 @@ def finished_shards(folder: Path) -> dict[int, Done]:
 
 
 def finished_job(folder: Path) -> tuple[StoredJob, list[Shard]]:
-    """The job of ``folder`` and its shards; raises unless all of them are there."""
+    """The job of ``folder`` and its shards; raises unless all shards exist."""
     path = record_path(folder, JOB)
     if not path.exists():
         raise TertiumError(f"{folder} holds no {JOB}: no folder that tertium encode or score made.")
@@ -207,9 +207,9 @@ class VectorBlock:
     """Some consecutive rows.
 
     Attributes:
-        lines: where each text stands in the input, counted from 1.
-        texts: what was encoded.
-        vectors: one row each.
+        lines: line of each text in the input, counted from 1.
+        texts: the encoded texts.
+        vectors: one row per text.
     """
 
     lines: NDArray[np.int64]
@@ -222,9 +222,9 @@ class ScoreBlock:
     """Some consecutive rows.
 
     Attributes:
-        lines: where each row stands in the input, counted from 1.
-        texts: pairs, or triples with their condition last.
-        scores: one each.
+        lines: line of each row in the input, counted from 1.
+        texts: pairs, or triples with the condition last.
+        scores: one score per row.
     """
 
     lines: NDArray[np.int64]
@@ -233,9 +233,9 @@ class ScoreBlock:
 
 
 def iter_vectors(folder: Path | str, *, rows: int = 4096) -> Iterator[VectorBlock]:
-    """Blocks of at most ``rows`` vectors of what ``tertium encode -o DIR/`` made, in order.
+    """Blocks of at most ``rows`` vectors from the output of ``tertium encode -o DIR/``, in order.
 
-    Only one block is in memory. Vectors kept as float16 come as float32.
+    Only one block is in memory. Vectors stored as float16 are converted to float32.
     """
     for batch in _batches(Path(folder), rows, "embedding"):
         column = batch.column("embedding")
@@ -260,13 +260,13 @@ def read_vectors(folder: Path | str) -> NDArray[np.float32]:
 
 
 def iter_texts(folder: Path | str) -> Iterator[str]:
-    """The texts whose vectors a folder holds, in order; vectors are not read."""
+    """The texts in a folder of vectors, in order, without reading the vectors."""
     for batch in _batches(Path(folder), 4096, "embedding", columns=["text"]):
         yield from batch.column("text").to_pylist()
 
 
 def iter_scores(folder: Path | str, *, rows: int = 4096) -> Iterator[ScoreBlock]:
-    """Blocks of at most ``rows`` scores of what ``tertium score -o DIR/`` made, in order."""
+    """Blocks of at most ``rows`` scores from the output of ``tertium score -o DIR/``, in order."""
     job, _ = finished_job(Path(folder))
     for batch in _batches(Path(folder), rows, "similarity"):
         columns = (batch.column(name).to_pylist() for name in job.content.columns)

@@ -1,8 +1,8 @@
-"""Files to records, one at a time: TSV, CSV, JSONL, Parquet and plain text; what is wrong in them.
+"""Reads TSV, CSV, JSONL, Parquet and plain text as records and problems, one at a time.
 
-Names of columns are compared without regard to case, and white space and hyphens in them count as
-underscores: ``Text 1`` is ``text_1``. Lines are counted from 1, the header included; a CSV record
-that spans several lines goes by its first. Text forms may be gzipped.
+Names of columns are case-insensitive, and white space and hyphens in them count as underscores:
+``Text 1`` is ``text_1``. Lines are counted from 1, including the header; the line of a CSV record
+that spans several lines is its first. Text formats may be gzipped.
 """
 
 import csv
@@ -40,16 +40,16 @@ __all__ = [
     "to_json",
 ]
 
-VECTORS = (".npy", ".parquet")  # what vectors are written to
-SCORES = (".tsv", ".csv", ".jsonl", ".parquet")  # what scores are written to
+VECTORS = (".npy", ".parquet")  # formats of vectors
+SCORES = (".tsv", ".csv", ".jsonl", ".parquet")  # formats of scores
 _FORMULA = tuple("=+-@")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _SEPARATORS = re.compile(r"[\s-]+")
-_LONGEST_FIELD = 64 << 20  # characters of a CSV field; a quote that never ends reads no further
-_SHOWN = 60  # characters of a bad value that are worth showing
+_LONGEST_FIELD = 64 << 20  # characters of a CSV field, in case a quote never ends
+_SHOWN = 60  # characters of a bad value to show
 _UNSEPARATED = {".csv": re.compile(r".*[;\t].*|\S+(\|\S+)+"), ".tsv": re.compile(r"\S+([,;|]\S+)+")}
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
-_BINARY = {  # what a file is whatever its name says, by its first bytes
+_BINARY = {  # kinds of files by their first bytes, whatever their name
     b"PK\x03\x04": "an Excel workbook or another archive; save its table as .csv",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook or another Office file; save its table as .csv",
     b"\x1f\x8b": "compressed by gzip; add .gz to its name",
@@ -61,13 +61,13 @@ _BINARY = {  # what a file is whatever its name says, by its first bytes
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault in one file.
+    """One problem in a file.
 
     Attributes:
-        file: path as the user gave it.
-        line: counted from 1; for Parquet the row; 0 when the whole file is meant.
-        column: name of the column, or empty when the whole line is meant.
-        value: what was found there, or None when nothing was.
+        file: path as given by the user.
+        line: line counted from 1, or row of a Parquet file; 0 for the whole file.
+        column: name of the column; empty for the whole line.
+        value: the value found, or None.
         remedy: what to do about it.
     """
 
@@ -96,15 +96,15 @@ class DataError(TertiumError):
     """A file with bad rows.
 
     Attributes:
-        problems: what was found before reading stopped; ``check_file`` finds all of them.
+        problems: the problems found before reading stopped; ``check_file`` finds all of them.
     """
 
     def __init__(self, problems: Sequence[Problem], *, column: str | None = None) -> None:
-        """Say the first problem, and the command that lists all of them.
+        """Report the first problem, and the command that lists all of them.
 
         Args:
-            problems: at least one.
-            column: the one that was asked for by name, if any.
+            problems: at least one problem.
+            column: the column that was requested by name, if any.
         """
         self.problems = tuple(problems)
         first, more = self.problems[0], len(self.problems) - 1
@@ -117,7 +117,7 @@ class DataError(TertiumError):
 class Record(NamedTuple):
     """The values of one row by column name, and the line it starts on.
 
-    ``spelled`` has the names as the file writes them, where they differ from the keys.
+    ``spelled`` has the names as written in the file, where they differ from the keys.
     """
 
     line: int
@@ -125,7 +125,7 @@ class Record(NamedTuple):
     spelled: Mapping[str, str] = {}
 
     def as_spelled(self, *, without: Collection[str] = ()) -> dict[str, Any]:
-        """The values under the names that the file has for them, less some columns."""
+        """The values under the file's own names, without some columns."""
         kept = ((name, value) for name, value in self.values.items() if name not in without)
         return {self.spelled.get(name, name): value for name, value in kept}
 
@@ -137,7 +137,7 @@ class _Line(NamedTuple):
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Records of a file, lazily; the first fault raises ``DataError``."""
+    """Records of a file, lazily; the first problem raises ``DataError``."""
     for item in scan(path):
         if isinstance(item, Problem):
             raise DataError([item])
@@ -145,7 +145,7 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 text file without their line breaks; the first fault raises."""
+    """Lines of a UTF-8 text file without line breaks; the first problem raises."""
     for line in _lines(existing_file(path)):
         if line.problem:
             raise DataError([line.problem])
@@ -153,7 +153,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def scan(path: Path) -> Iterator[Record | Problem]:
-    """Records of a file and, in their places, the faults that kept some from being one.
+    """Records of a file, and problems in place of bad ones.
 
     Raises:
         TertiumError: there is no such file, or its ending is not one of ``FORMATS``.
@@ -184,17 +184,17 @@ def ending(path: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    """Tabs and line breaks cannot stand in a TSV field: white space there becomes one space."""
+    """The text for a TSV field, which must not contain tabs and line breaks."""
     return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text
 
 
 def no_formula(text: str) -> str:
-    """``text`` as a cell that no spreadsheet runs: an apostrophe before what begins a formula.
+    """``text`` as a cell that no spreadsheet runs: an apostrophe precedes the start of a formula.
 
     >>> [no_formula(text) for text in ("=1+1", "-5", "-5 degrees", "a=b")]
     ["'=1+1", '-5', "'-5 degrees", 'a=b']
     """
-    begins = text.lstrip()[:1] in _FORMULA  # some programs drop the white space
+    begins = text.lstrip()[:1] in _FORMULA  # some programs ignore leading white space
     return f"'{text}" if begins and not _NUMBER.fullmatch(text) else text
 
 
@@ -205,13 +205,13 @@ def row_writer(
     *,
     cells: Callable[[Sequence[Any]], Iterable[str]],
 ) -> Callable[[Sequence[Any]], object]:
-    """What writes one row at a time to an open file, whose names of columns are written now.
+    """A function that writes one row to an open file; the header is written now.
 
     Args:
         stream: the file, opened with ``newline=""``.
         kind: ``.tsv``, ``.csv`` or ``.jsonl``.
-        columns: their names.
-        cells: a row as text, for the first two.
+        columns: names of the columns.
+        cells: converts a row to text, for ``.tsv`` and ``.csv``.
     """
     if kind == ".jsonl":
         return lambda row: stream.write(to_json(dict(zip(columns, row, strict=True))) + "\n")
@@ -224,22 +224,22 @@ def row_writer(
 
 
 def to_json(value: Any) -> str:
-    """A value of a table as JSON; what JSON has no type for becomes text."""
+    """A value of a table as JSON; types that JSON lacks become text."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def header_line(path: Path) -> int | None:
-    """Where the file names its columns once for all rows: 1, 0 (Parquet), or None (nowhere)."""
+    """The line with the names of the columns: 1, 0 for Parquet, or None if there is none."""
     return {".tsv": 1, ".csv": 1, ".parquet": 0}.get(ending(path))
 
 
 def check_format(output: Path, endings: tuple[str, ...], *, what: str) -> None:
-    """Raise unless the ending of ``output`` says a format that can be written here.
+    """Raise unless the ending of ``output`` is that of a format that can be written.
 
     Args:
         output: the file.
-        endings: those that there are.
-        what: goes to the file, as the subject of the message.
+        endings: the possible endings.
+        what: the content of the file, as the subject of the message.
     """
     if output.suffix not in endings:
         known = f"{', '.join(endings[:-1])} or {endings[-1]}"
@@ -249,7 +249,7 @@ def check_format(output: Path, endings: tuple[str, ...], *, what: str) -> None:
 
 
 def check_stored_vectors(path: Path) -> None:
-    """Raise unless ``path`` can be what ``tertium encode`` wrote: a file, or a folder."""
+    """Raise unless ``path`` can be the output of ``tertium encode``: a file or a folder."""
     if path.is_dir():
         return
     if path.suffix not in VECTORS:
@@ -276,7 +276,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _lines(path: Path) -> Iterator[_Line]:
-    """Decode line by line, so that a bad byte is known by its line and spoils no other."""
+    """Decode line by line, so that a bad byte is located by its line and affects no other."""
     with _open(path) as stream:
         try:
             for number, raw in enumerate(stream, 1):
@@ -300,7 +300,7 @@ def _decode(raw: bytes, number: int, path: Path) -> _Line:
 
 
 def _no_text(first: bytes, path: Path) -> Problem | None:
-    """What the first line shows to be something else than lines of text."""
+    """A problem if the first line shows that the file is not lines of text."""
     found = [what for start, what in _BINARY.items() if first.startswith(start)]
     if not found and b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
         found = ["its lines end in CR only; save the file with LF or CRLF"]
@@ -308,7 +308,7 @@ def _no_text(first: bytes, path: Path) -> Problem | None:
 
 
 def column_key(name: str) -> str:
-    """A column's name as it is compared with others.
+    """A column's name in the form used for comparison.
 
     >>> column_key(" Sentence 1"), column_key("is-duplicate")
     ('sentence_1', 'is_duplicate')
@@ -317,7 +317,7 @@ def column_key(name: str) -> str:
 
 
 def _header(names: Sequence[str], path: Path, line: int) -> "_Header":
-    """Clean names of columns; without a usable header nothing below it can be read."""
+    """The header with cleaned names; raises if it is unusable, since no row can be read then."""
     clean = [column_key(name) for name in names]
     unseparated = _UNSEPARATED.get(ending(path))
     if len(names) == 1 and unseparated is not None and unseparated.fullmatch(names[0]):
@@ -357,7 +357,7 @@ def _record(
 
 
 def _tsv(path: Path) -> Iterator[Record | Problem]:
-    """Tab separated without quoting: a quotation mark is a character like any other."""
+    """Tab separated without quoting: quotation marks are ordinary characters."""
     header: _Header | None = None
     for number, text, problem in _lines(path):
         fields = text.split("\t")
@@ -372,7 +372,7 @@ def _tsv(path: Path) -> Iterator[Record | Problem]:
 
 
 def _csv(path: Path) -> Iterator[Record | Problem]:
-    """Comma separated; fields with commas, quotes or line breaks stand in double quotes."""
+    """Comma separated; fields with commas, quotes or line breaks are in double quotes."""
     undecodable: list[Problem] = []
 
     def lines() -> Iterator[str]:
@@ -408,7 +408,7 @@ def _csv(path: Path) -> Iterator[Record | Problem]:
 
 
 def _jsonl(path: Path) -> Iterator[Record | Problem]:
-    """One JSON object a line."""
+    """One JSON object per line."""
     for number, text, problem in _lines(path):
         if problem:
             yield problem
@@ -426,7 +426,7 @@ def _jsonl(path: Path) -> Iterator[Record | Problem]:
 
 
 def _txt(path: Path) -> Iterator[Record | Problem]:
-    """One sentence a line, without header."""
+    """One sentence per line, without a header."""
     for number, text, problem in _lines(path):
         yield problem or Record(number, {"sentence": text})
 

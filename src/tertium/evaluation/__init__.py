@@ -1,4 +1,4 @@
-"""Benchmarks: tasks, metrics, and reports that say where their figures come from."""
+"""Benchmarks: tasks, metrics, and reports with provenance."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Monotone maps from scores to probabilities or grades, and which of them serves unseen pairs."""
+"""Monotone maps from scores to probabilities or grades, selected on held-out pairs."""
 
 from collections.abc import Callable
 
@@ -19,11 +19,11 @@ __all__ = [
 
 Vector = NDArray[np.float64]
 Fit = Callable[[Vector, Vector, float, float], Calibration]
-_STEPS = 100  # of Newton's method, which needs about ten
+_STEPS = 100  # maximum steps of Newton's method, which needs about ten
 
 
 def isotonic(values: ArrayLike, weights: ArrayLike | None = None) -> Vector:
-    """The nearest values, in squares, that never fall: pool adjacent violators.
+    """The nearest non-decreasing values by least squares: pool adjacent violators.
 
     >>> isotonic([1, 3, 2, 4]).tolist()
     [1.0, 2.5, 2.5, 4.0]
@@ -45,12 +45,12 @@ def isotonic(values: ArrayLike, weights: ArrayLike | None = None) -> Vector:
 
 
 def fit_isotonic(scores: Vector, labels: Vector, low: float, high: float) -> Calibration:
-    """Isotonic regression; between two scores it is linear, and beyond them constant."""
+    """Isotonic regression, linear between scores and constant beyond them."""
     distinct, place = np.unique(scores, return_inverse=True)
     weights = np.bincount(place)
     means = np.bincount(place, weights=labels) / weights
     fitted = np.maximum.accumulate(isotonic(means, weights).clip(low, high))
-    # The ends of each level say it all.
+    # The ends of each level define the function.
     before, after = np.diff(fitted, prepend=np.nan), np.diff(fitted, append=np.nan)
     ends = (before != 0) | (after != 0)
     return Calibration(
@@ -63,7 +63,7 @@ def fit_isotonic(scores: Vector, labels: Vector, low: float, high: float) -> Cal
 
 
 def fit_platt(scores: Vector, labels: Vector, low: float, high: float) -> Calibration:
-    """Platt's logistic regression, with his targets a little inside 0 and 1."""
+    """Platt's logistic regression, with his targets slightly inside 0 and 1."""
     positives, pairs = float(labels.sum()), len(labels)
     top, bottom = (positives + 1) / (positives + 2), 1 / (pairs - positives + 2)
     targets = bottom + (top - bottom) * labels
@@ -81,11 +81,11 @@ def fit_platt(scores: Vector, labels: Vector, low: float, high: float) -> Calibr
             ]
         )
         step = np.linalg.solve(curvature, gradient)
-        step /= max(1.0, float(np.abs(step).max()) / 4)  # no farther than the curve is known
+        step /= max(1.0, float(np.abs(step).max()) / 4)  # limit steps to where the fit is local
         slope, offset = slope - float(step[0]), offset - float(step[1])
         if float(np.abs(step).max()) < 1e-10:
             break
-    if slope <= 0:  # the scores fall as the labels rise: the best that never falls is constant
+    if slope <= 0:  # scores fall as labels rise, so the best monotone fit is constant
         slope, offset = 0.0, float(np.log(targets.mean() / (1 - targets.mean())))
     return Calibration(
         method="platt",
@@ -97,7 +97,7 @@ def fit_platt(scores: Vector, labels: Vector, low: float, high: float) -> Calibr
 
 
 def fit_linear(scores: Vector, labels: Vector, low: float, high: float) -> Calibration:
-    """A line by least squares."""
+    """Linear regression, with a slope of at least 0."""
     middle, mean = float(scores.mean()), float(labels.mean())
     spread = float(((scores - middle) ** 2).sum())
     slope = float(((scores - middle) * (labels - mean)).sum()) / spread if spread else 0.0
@@ -108,7 +108,7 @@ def fit_linear(scores: Vector, labels: Vector, low: float, high: float) -> Calib
 
 
 def log_loss(labels: Vector, probabilities: Vector) -> float:
-    """Mean negative logarithm of the probability of what is so."""
+    """Mean negative logarithm of the probability of the label."""
     p = np.clip(probabilities, 1e-12, 1 - 1e-12)
     return float(-np.mean(labels * np.log(p) + (1 - labels) * np.log(1 - p)))
 
@@ -121,16 +121,17 @@ def squared_error(labels: Vector, grades: Vector) -> float:
 def calibrate(
     scores: Vector, labels: Vector, folds: NDArray[np.int64], *, scale: tuple[float, float] | None
 ) -> tuple[Calibration, dict[str, float], Vector]:
-    """The calibration with the smaller loss on pairs it was not fitted on, fitted on all.
+    """The calibration with the smallest loss on held-out pairs, fitted on all pairs.
 
     Args:
-        scores: of a model.
+        scores: scores of a model.
         labels: 0 and 1, or grades.
         folds: the fold of each pair.
-        scale: of the grades; None for probabilities, which stay half a pair away from 0 and 1.
+        scale: scale of the grades; None for probabilities, which stay half a pair away from 0 and
+            1.
 
     Returns:
-        The calibration, the losses of all methods, and what the method gives held-out pairs.
+        The calibration, the losses of all methods, and the method's values for held-out pairs.
     """
     low, high = _ends(len(labels)) if scale is None else scale
     methods: dict[str, Fit] = {"isotonic": fit_isotonic}
@@ -139,7 +140,7 @@ def calibrate(
     found = {name: np.empty(len(labels)) for name in methods}
     for fold in np.unique(folds):
         held = folds == fold
-        rest = ~held if (~held).any() else held  # a single fold can only be measured on itself
+        rest = ~held if (~held).any() else held  # a single fold is measured on itself
         for name, fit in methods.items():
             found[name][held] = fit(scores[rest], labels[rest], low, high)(scores[held])
     losses = {name: loss(labels, values) for name, values in found.items()}

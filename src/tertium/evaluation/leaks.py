@@ -1,4 +1,4 @@
-"""Which pairs a model may have seen: those of its card, and those of files the user names."""
+"""Pairs that a model may have seen: those on its card, and those in files named by the user."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -15,13 +15,13 @@ __all__ = ["Excluded", "find_excluded"]
 
 @dataclass(frozen=True)
 class Excluded:
-    """A set whose pairs the leak-free figures leave out.
+    """A set whose pairs the leak-free figures exclude.
 
     Attributes:
-        name: of the benchmark or file.
-        split: the part of it, or None for all.
-        use: ``training`` or ``selection`` as the model's card says, or ``named`` by the user.
-        pairs: how many distinct pairs it holds.
+        name: name of the benchmark or file.
+        split: split of it, or None for all.
+        use: ``training`` or ``selection`` according to the model's card, or ``named`` by the user.
+        pairs: number of distinct pairs.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Excluded:
 def find_excluded(
     exclude: Iterable[str], training_data: Iterable[TrainingData], *, folder: Path | None
 ) -> tuple[tuple[Excluded, ...], frozenset[PairKey]]:
-    """The sets to leave out and the keys of all their pairs.
+    """The sets to exclude, and the keys of all their pairs.
 
     Args:
-        exclude: ``FILE`` or ``FILE:SPLIT``, which must exist and hold pairs.
-        training_data: what the model's card lists; plain sentences are passed over, and what is
-            not available is named in a warning.
+        exclude: ``FILE`` or ``FILE:SPLIT``, which must exist and contain pairs.
+        training_data: the data on the model's card; plain sentences are ignored, and a warning
+            names what is not available.
         folder: benchmark folder.
     """
     found = [*_named(exclude), *_on_card(training_data, folder)]
@@ -85,7 +85,7 @@ def _keys(data: TrainingData, folder: Path | None) -> frozenset[PairKey]:
             raise TertiumError("no such file or benchmark set.")
         return pair_keys(path, split=data.split) if holds_pairs(path) else frozenset()
     dataset = benchmarks.DATASETS[data.name]
-    if dataset.made_of:  # the graded pairs among what it is made of: nothing else is in a benchmark
+    if dataset.made_of:  # only the graded pairs among its sources can be in a benchmark
         graded = [name for name in dataset.made_of if benchmarks.DATASETS[name].scale is not None]
         each = (_keys(TrainingData(name=name, split="train"), folder) for name in graded)
         return frozenset().union(*each)

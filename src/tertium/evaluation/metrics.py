@@ -1,4 +1,4 @@
-"""Correlations, and what sampling error leaves of them."""
+"""Correlations, with bootstrap intervals and tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _BLOCK = 2_000_000  # counts held at once while resampling
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> Vector:
-    """Cosine by row; as in SentEval a zero vector gives 0 and NaN entries count as 0."""
+    """Cosine by row; as in SentEval, a zero vector gives 0 and NaN entries count as 0."""
     u, v = (np.nan_to_num(np.asarray(x, dtype=np.float64)) for x in (first, second))
     length = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     product = (u * v).sum(axis=1)
@@ -43,7 +43,7 @@ def cosines(first: ArrayLike, second: ArrayLike) -> Vector:
 
 
 def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Spearman's rank correlation with average ranks for ties; NaN when a side is constant.
+    """Spearman's rank correlation with average ranks for ties; NaN if a side is constant.
 
     >>> round(spearman([1, 2, 3, 4], [10, 30, 20, 40]), 4)
     0.8
@@ -55,7 +55,7 @@ def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def pearson(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Pearson's correlation; NaN when a side is constant."""
+    """Pearson's correlation; NaN if a side is constant."""
     gold, predicted = _columns(gold, predicted)
     if _constant(gold) or _constant(predicted):
         return float("nan")
@@ -65,7 +65,7 @@ def pearson(gold: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def ranks(values: ArrayLike) -> Vector:
-    """Place of each value in their order, from 1; equal values share the mean of their places.
+    """Rank of each value, from 1; equal values share the mean of their ranks.
 
     >>> ranks([10, 30, 20, 30]).tolist()
     [1.0, 3.5, 2.0, 3.5]
@@ -83,11 +83,11 @@ def bootstrap_counts(n: int, *, resamples: int, seed: int) -> NDArray[np.int32]:
 
 
 def bootstrap_spearman(gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np.int32]) -> Vector:
-    """Spearman's correlation in every bootstrap sample, without sorting any of them.
+    """Spearman's correlation in every bootstrap sample, without sorting the samples.
 
-    A sample is given by how often each row occurs in it (``counts``, one sample a row): the ranks
-    of a sample follow from running sums of the counts in the order of the full data. Two models
-    measured with the same counts are paired.
+    A sample is given by how often each row occurs in it (``counts``, one row per sample): its ranks
+    follow from running sums of the counts in the order of the full data. Models measured with the
+    same counts are paired.
     """
     gold, predicted = _columns(gold, predicted)
     step = max(_BLOCK // len(gold), 1)
@@ -99,7 +99,7 @@ def bootstrap_spearman(gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np
 
 
 def bootstrap_pearson(gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np.int32]) -> Vector:
-    """Pearson's correlation in every bootstrap sample; as :func:`bootstrap_spearman`."""
+    """Pearson's correlation in every bootstrap sample; see :func:`bootstrap_spearman`."""
     gold, predicted = _columns(gold, predicted)
     step = max(_BLOCK // len(gold), 1)
     blocks = (counts[at : at + step] for at in range(0, len(counts), step))
@@ -107,7 +107,7 @@ def bootstrap_pearson(gold: ArrayLike, predicted: ArrayLike, counts: NDArray[np.
 
 
 def bootstrap_accuracy(correct: ArrayLike, *, resamples: int, seed: int) -> Vector:
-    """Accuracy in bootstrap samples of right and wrong answers: binomial, so drawn as such."""
+    """Accuracy in bootstrap samples of right and wrong answers, drawn from a binomial."""
     correct = np.asarray(correct, dtype=float)
     generator = np.random.default_rng(seed)
     right = generator.binomial(len(correct), correct.mean(), size=resamples)
@@ -115,7 +115,7 @@ def bootstrap_accuracy(correct: ArrayLike, *, resamples: int, seed: int) -> Vect
 
 
 def percentile_interval(samples: Vector, *, level: float = 0.95) -> Interval | None:
-    """The central ``level`` of the samples; None where none of them is defined."""
+    """The central ``level`` of the samples; None if none of them is defined."""
     defined = samples[~np.isnan(samples)]
     if not len(defined):
         return None
@@ -126,7 +126,7 @@ def percentile_interval(samples: Vector, *, level: float = 0.95) -> Interval | N
 def two_sided_p(differences: Vector) -> float:
     """Two-sided bootstrap p-value of "no difference", never below 2 / (samples + 1).
 
-    Samples without a defined difference are left out; NaN where none has one.
+    Samples without a defined difference are ignored; NaN if none has one.
     """
     differences = differences[~np.isnan(differences)]
     if not len(differences):
@@ -136,7 +136,7 @@ def two_sided_p(differences: Vector) -> float:
 
 
 def defined(value: float) -> float | None:
-    """The value itself; None for NaN, which JSON does not know."""
+    """The value itself; None for NaN, which JSON lacks."""
     return None if np.isnan(value) else float(value)
 
 
@@ -155,8 +155,8 @@ def paired_difference(difference: float, samples: Vector) -> dict[str, Any]:
     """A difference of two models times 100, its interval, and the p-value of "no difference".
 
     Args:
-        difference: of the two figures.
-        samples: the same difference in bootstrap samples that both models share.
+        difference: difference of the two figures.
+        samples: the same difference in bootstrap samples shared by both models.
     """
     return {
         "difference": hundred(difference),
@@ -166,7 +166,7 @@ def paired_difference(difference: float, samples: Vector) -> dict[str, Any]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's p-values, for several questions that are asked at once.
+    """P-values adjusted by Holm's method for multiple tests.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -188,16 +188,16 @@ def mean_of_all(values: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How scores agree with grades by people: times 100, None where undefined.
+    """Agreement of scores with people's grades: times 100, None if undefined.
 
     Attributes:
         spearman: rank correlation.
         pearson: correlation.
-        pairs: how many.
-        interval: 95 % of the bootstrap samples of the rank correlation.
-        leak_free: rank correlation over the pairs that the model has not seen, how many ``pairs``
-            those are and how many were ``removed``; None if nothing is known of what it has seen.
-        samples: of the bootstrap, if there was one; not times 100.
+        pairs: number of pairs.
+        interval: 95 % interval of the rank correlation.
+        leak_free: rank correlation on unseen pairs, with the numbers of ``pairs`` and ``removed``
+            ones; None if the model's training data is unknown.
+        samples: bootstrap samples, if there are any; not times 100.
     """
 
     spearman: float | None
@@ -218,9 +218,9 @@ def agreement(
     """Compare scores with grades of the same pairs.
 
     Args:
-        gold: grades by people.
+        gold: people's grades.
         predicted: scores of a model.
-        counts: bootstrap samples, as :func:`bootstrap_counts` draws them.
+        counts: bootstrap samples from :func:`bootstrap_counts`.
         seen: which pairs the model may have been trained on.
     """
     samples = None if counts is None else bootstrap_spearman(gold, predicted, counts)
@@ -243,7 +243,7 @@ def agreement(
 def _resampled_ranks(values: Vector, counts: NDArray[np.int32]) -> Vector:
     order = np.argsort(values, kind="stable")
     _, starts = np.unique(values[order], return_index=True)  # where each distinct value starts
-    _, place = np.unique(values, return_inverse=True)  # which of them a row has
+    _, place = np.unique(values, return_inverse=True)  # which of them each row has
     group = np.add.reduceat(counts[:, order], starts, axis=1)
     rank = np.cumsum(group, axis=1) - group / 2
     return np.asarray(rank[:, place], dtype=float)

@@ -1,4 +1,4 @@
-"""Our models in MTEB, with the STS sets of a local folder: ``pip install 'tertium[mteb]'``."""
+"""Runs models in MTEB, with STS sets from a local folder: ``pip install 'tertium[mteb]'``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,10 +32,10 @@ _PURPOSE = "Running a model in MTEB"
 
 
 class MtebEncoder:
-    """A model as ``mteb.evaluate`` takes it: MTEB's ``EncoderProtocol`` around an ``Embedder``.
+    """An ``Embedder`` with MTEB's ``EncoderProtocol``, for ``mteb.evaluate``.
 
-    Texts are encoded as the model always encodes them; MTEB's task instructions and batch size are
-    not used. Similarity is the cosine.
+    Texts are encoded as usual; MTEB's task instructions and batch size are ignored. Similarity is
+    the cosine.
 
     Example:
         >>> import mteb                                                   # doctest: +SKIP
@@ -48,7 +48,7 @@ class MtebEncoder:
 
     @property
     def mteb_model_meta(self) -> "ModelMeta":
-        """Name, width and training sets; MTEB wants names of the form ``organisation/model``."""
+        """Name, width and training sets; MTEB requires names like ``organisation/model``."""
         from mteb.models import ModelMeta
 
         ours = {data: task for task, (data, _) in LOCAL_TASKS.items()}
@@ -64,7 +64,7 @@ class MtebEncoder:
         )
 
     def encode(self, inputs: Iterable[dict[str, Any]], **options: Any) -> np.ndarray:
-        """One row per text of all batches; of MTEB's options only the progress bar is used."""
+        """One row per text of all batches; only MTEB's option for the progress bar is used."""
         texts = [text for batch in inputs for text in batch["text"]]
         rows = self.model.encode(texts, progress=options.get("show_progress_bar"))
         return np.asarray(rows)
@@ -81,21 +81,21 @@ class MtebEncoder:
 def run_mteb(
     model: Embedder, tasks: Iterable[str], *, folder: Path | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Run MTEB tasks on a model: the sets in ``LOCAL_TASKS`` from a local folder.
+    """Run MTEB tasks on a model, with the sets in ``LOCAL_TASKS`` from a local folder.
 
-    MTEB's protocol is its own: raw text, and for SICK-R all 9,927 pairs where the papers (and our
-    suite) use the 4,927 test pairs. Averages do not compare with those of the ``sts`` suite.
+    MTEB has its own protocol: raw text, and for SICK-R all 9,927 pairs, where the papers (and our
+    suite) use the 4,927 test pairs. Averages are not comparable with those of the ``sts`` suite.
 
     Args:
-        model: anything that encodes texts.
+        model: any model with embeddings.
         tasks: MTEB's names, such as ``STS16`` or ``STSBenchmark``.
-        folder: benchmark folder (default: ``TERTIUM_DATA``); where there is none, and for tasks
-            outside ``LOCAL_TASKS``, MTEB downloads the data.
+        folder: benchmark folder (default: ``TERTIUM_DATA``); without one, and for tasks outside
+            ``LOCAL_TASKS``, MTEB downloads the data.
 
     Returns:
-        By task: ``main_score`` and, by split and subset, ``scores`` (times 100, None where
-        undefined), the ``metric`` they are, all other ``metrics`` by split and subset as MTEB
-        gives them, ``protocol``, ``data`` and ``seconds``.
+        By task: ``main_score`` and, by split and subset, ``scores`` (times 100, None if undefined),
+        their ``metric``, all other ``metrics`` of MTEB by split and subset, ``protocol``, ``data``
+        and ``seconds``.
     """
     encoder = MtebEncoder(model)
     import mteb
@@ -103,7 +103,7 @@ def run_mteb(
     folder = benchmarks.find_folder(folder)
     chosen = [_task(name) for name in tasks]
     found = {}
-    for task in chosen:  # one at a time, so that only one set is in memory
+    for task in chosen:  # one at a time, with only one set in memory
         name = task.metadata.name
         data = _give_data(task, folder) if folder and name in LOCAL_TASKS else "as MTEB loads it"
         result = mteb.evaluate(
@@ -139,8 +139,8 @@ def mteb_suite(
     """MTEB tasks as a suite of a report: one figure of each, and their mean.
 
     Args:
-        suite: what the report calls it.
-        model: anything that encodes texts.
+        suite: name of the suite in the report.
+        model: any model with embeddings.
         tasks: MTEB's names.
         metric: the figure, the mean over splits and subsets (default: each task's main score).
         folder: benchmark folder, see :func:`run_mteb`.
@@ -150,7 +150,7 @@ def mteb_suite(
         for entry in found.values():
             given = [each for split in entry["metrics"].values() for each in split.values()]
             known = [each[metric] for each in given if metric in each]
-            if known:  # a task without it keeps its main score, and says which that is
+            if known:  # a task without the metric keeps its main score, and names it
                 entry |= {"main_score": 100 * float(np.mean(known)), "metric": metric}
     metrics = {entry["metric"] for entry in found.values()}
     headline = metric or (metrics.pop() if len(metrics) == 1 else "main_score")
@@ -177,7 +177,7 @@ def mteb_suite(
 
 
 def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of a split and subset; lists of repetitions and names are left out."""
+    """The numeric metrics of a split and subset."""
     return {
         name: float(value)
         for name, value in entry.items()
@@ -196,7 +196,7 @@ def _task(name: str) -> "AbsTask":
 
 
 def _give_data(task: "AbsTask", folder: Path) -> str:
-    """Put our rows where MTEB would put what it downloads, and say which they are."""
+    """Give a task our rows instead of a download, and describe them."""
     from datasets import Dataset, DatasetDict
 
     name, split = LOCAL_TASKS[task.metadata.name]

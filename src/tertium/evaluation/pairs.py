@@ -1,4 +1,4 @@
-"""The user's own labelled pairs: what models make of them, and what can be decided by a score."""
+"""The user's own labelled pairs: figures of models on them, and decisions by a score."""
 
 import hashlib
 import itertools
@@ -42,21 +42,21 @@ __all__ = [
 ]
 
 Vector = NDArray[np.float64]
-FEWEST = 10  # pairs, or nothing is fitted
-_FEWEST_OF_A_KIND = 5  # pairs to accept, and others
+FEWEST = 10  # minimum pairs to fit anything
+_FEWEST_OF_A_KIND = 5  # minimum positive and negative pairs
 _FOLDS = 5
 _THRESHOLDS = 200  # bootstrap samples of a threshold
-_BINS = 10  # of the calibration error
+_BINS = 10  # bins of the calibration error
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What a threshold is for.
+    """The goal of a threshold.
 
     Attributes:
         goal: ``precision``, ``recall`` or ``f1``.
-        wanted: the precision or recall.
-        confidence: with which it shall hold on new pairs.
+        wanted: the required precision or recall.
+        confidence: probability with which it must hold on new pairs.
     """
 
     goal: Goal = "f1"
@@ -75,7 +75,7 @@ class Aim:
 
     @classmethod
     def of(cls, precision: float | None, recall: float | None, confidence: float) -> "Aim":
-        """A precision, a recall or, without either, the best F1."""
+        """The goal of a precision, a recall or, without either, the best F1."""
         if precision is not None and recall is not None:
             raise TertiumError("Ask for precision or for recall: a threshold can keep one promise.")
         if recall is not None:
@@ -89,23 +89,23 @@ class Aim:
         *,
         wanted: float | None = None,
     ) -> float | None:
-        """The threshold that serves it, or another share of it; None where none does."""
+        """The threshold for the goal, or for another required share; None if there is none."""
         share = self.wanted if wanted is None else wanted
         return ranking.threshold(self.goal, wanted=share, confidence=self.confidence, counts=counts)
 
 
 @dataclass(frozen=True)
 class LabelledPairs:
-    """Distinct pairs (or triples with a condition) and their labels, in an order of their own.
+    """Distinct pairs (or triples with a condition) and their labels, in a fixed order.
 
     Attributes:
-        file: where they come from.
+        file: file that they come from.
         items: their texts.
-        labels: numbers on the scale; the mean where a pair was rated more than once.
-        scale: of the labels.
+        labels: numbers on the scale, or the mean if a pair was rated more than once.
+        scale: scale of the labels.
         binary: whether labels only say yes (1) or no (0).
-        ratings: what each of several raters said of each pair, NaN where nothing.
-        notes: what was done about repeated pairs.
+        ratings: ratings of each pair by rater, NaN if missing.
+        notes: how repeated pairs were handled.
     """
 
     file: str
@@ -121,7 +121,7 @@ class LabelledPairs:
         """The labelled pairs of a recognised file.
 
         Raises:
-            TertiumError: it holds none.
+            TertiumError: there are none.
         """
         labels = found.labels
         if labels is None or not (found.shape.labelled or found.shape is Shape.CONDITIONAL):
@@ -137,10 +137,10 @@ class LabelledPairs:
     def of(
         cls, examples: Sequence[Example], scale: OrderedLabels, *, binary: bool, file: str = "pairs"
     ) -> "LabelledPairs":
-        """Join what is said of the same pair, and put the pairs into an order that is theirs.
+        """Merge repeated pairs, and sort the pairs by their texts.
 
-        Grades of a pair that occurs more than once are averaged. Of yes and no the majority
-        counts, and a pair with as many of both is left out.
+        Grades of a repeated pair are averaged. Of yes and no the majority counts, and a tied pair
+        is left out.
         """
         groups: dict[tuple[str, ...], list[Example]] = {}
         for example in examples:
@@ -161,7 +161,7 @@ class LabelledPairs:
                 if votes == 0.5:
                     continue
                 value = float(votes > 0.5)
-            # Of one pair in several spellings the same one counts, whatever their order.
+            # Of several spellings of a pair, the same one is kept whatever their order.
             kept.append(min(group, key=lambda each: each.texts))
             labels.append(value)
         raters = sorted({name for example in examples for name in example.ratings})
@@ -184,7 +184,7 @@ class LabelledPairs:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """Which pairs hang together by the sentences that they share."""
+        """The group of each pair; pairs that share sentences are in one group."""
         return components(self.items)
 
     def subset(self, rows: NDArray[np.bool_]) -> "LabelledPairs":
@@ -225,7 +225,7 @@ class LabelledPairs:
         return self.labels >= least - 1e-9, said
 
     def check(self, positive: NDArray[np.bool_] | None) -> None:
-        """Raise, in one sentence, if nothing can be learned from so few or such pairs."""
+        """Raise if there are too few pairs, or too few of a kind."""
         pairs = f"{len(self):,} pair{'' if len(self) == 1 else 's'}"
         if len(self) < FEWEST:
             why = "".join(f" ({note.removeprefix(f'{self.file}: ')})" for note in self.notes[-1:])
@@ -286,9 +286,9 @@ def _notes(
 
 
 def components(items: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
-    """The component of each pair, by number: pairs that share a sentence are in one.
+    """The component of each pair, by number: pairs that share a sentence are in the same one.
 
-    They may share it through others. Case, white space and punctuation do not count.
+    Pairs may be connected through others. Case, white space and punctuation are ignored.
 
     >>> components([("a", "b"), ("c", "d"), ("B!", "e")]).tolist()
     [0, 1, 0]
@@ -308,10 +308,10 @@ def components(items: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
 
 
 def folds_of(pairs: LabelledPairs, *, folds: int = _FOLDS, seed: int = 0) -> NDArray[np.int64]:
-    """A fold for each pair, of about equal size and in one fold with all it shares sentences with.
+    """The fold of each pair; folds are of similar size, and pairs that share sentences together.
 
-    The order of components is drawn by hashing a sentence of each with the seed, so that it
-    depends on nothing else. All pairs are in fold 0 where one component holds most of them.
+    The order of components comes from hashing a sentence of each with the seed, so it depends on
+    nothing else. All pairs are in fold 0 if one component contains most of them.
     """
     groups = pairs.groups
     sizes = np.bincount(groups)
@@ -344,7 +344,7 @@ def figures(
     positive: NDArray[np.bool_] | None,
     counts: NDArray[np.int32] | None,
 ) -> dict[str, Any]:
-    """How scores agree with labels: each figure times 100 with its interval, as the labels allow.
+    """Agreement of scores with labels: each figure times 100 with its interval.
 
     Grades have Spearman's and Pearson's correlation; yes and no have average precision, the area
     under the ROC curve, and the F1 of the best threshold in hindsight.
@@ -370,7 +370,7 @@ def figures(
 
 
 def estimate(value: float, samples: Vector | None) -> dict[str, Any]:
-    """A figure times 100 and its interval, None where there is none."""
+    """A figure times 100 and its interval, or None without samples."""
     return {"value": hundred(value), "interval": None if samples is None else interval(samples)}
 
 
@@ -384,7 +384,7 @@ def decide(
     seed: int = 0,
     or_none: bool = False,
 ) -> tuple[Rule, dict[str, Any]]:
-    """A rule from all pairs, and what rules from the other folds do to each held-out fold.
+    """A rule fitted on all pairs, and the figures of rules on held-out folds.
 
     Args:
         pairs: with labels.
@@ -433,7 +433,7 @@ def decide(
 
 
 def calibration_error(labels: Vector, likely: Vector) -> float:
-    """Mean distance of probability and frequency, in ten bins of equally many pairs."""
+    """Mean difference of probability and frequency, in ten bins with equal numbers of pairs."""
     order = np.argsort(likely, kind="stable")
     bins = np.array_split(order, min(_BINS, len(order)))
     return float(
@@ -449,7 +449,7 @@ def _held_out(
     folds: NDArray[np.int64],
     aim: Aim,
 ) -> dict[str, Any]:
-    """What thresholds from the other folds make of each fold."""
+    """The figures of each fold with thresholds from the other folds."""
     accepted = np.zeros(len(scores), bool)
     without = 0
     for fold in np.unique(folds):
@@ -485,7 +485,7 @@ def shares(counts: Counts) -> dict[str, Any]:
 
 
 def _spread(pairs: LabelledPairs, ranking: Ranking, aim: Aim, seed: int) -> Any:
-    """95 % of the thresholds that bootstrap samples give."""
+    """The 95 % interval of thresholds from bootstrap samples."""
     counts = resampled(pairs, resamples=_THRESHOLDS, seed=seed)
     assert counts is not None
     found = [aim.threshold(ranking, sample) for sample in counts]
@@ -495,7 +495,7 @@ def _spread(pairs: LabelledPairs, ranking: Ranking, aim: Aim, seed: int) -> Any:
 def _no_promise(
     pairs: LabelledPairs, ranking: Ranking, positive: NDArray[np.bool_], aim: Aim
 ) -> TertiumError:
-    """Why no threshold keeps the promise, and what to do."""
+    """An error that says why no threshold keeps the promise, and what to do."""
     wanted, confidence = aim.wanted or 0.0, aim.confidence
     asked = f"{aim.goal} ≥ {wanted:g} at {round(100 * confidence)} % confidence"
     least, found = fewest_pairs(wanted, confidence), int(positive.sum())

@@ -1,4 +1,4 @@
-"""How far several raters agree, and what that leaves for a model to reach."""
+"""Agreement of several raters, and how well a model could agree with them."""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -12,15 +12,15 @@ from tertium.evaluation.metrics import defined, hundred, pearson, spearman
 __all__ = ["krippendorff_alpha", "rater_agreement"]
 
 Matrix = NDArray[np.float64]
-_FEWEST = 3  # pairs that two raters share, or they are not compared
+_FEWEST = 3  # minimum shared pairs to compare two raters
 
 
 def krippendorff_alpha(ratings: ArrayLike, *, nominal: bool = False) -> float:
-    """Krippendorff's alpha: 1 for agreement, 0 for what chance would give, NaN if undefined.
+    """Krippendorff's alpha: 1 for agreement, 0 for chance, NaN if undefined.
 
     Args:
-        ratings: a row per rater and a column per pair, NaN where one said nothing.
-        nominal: whether labels are equal or not; otherwise by how much they differ, squared.
+        ratings: a row per rater and a column per pair, NaN for missing ratings.
+        nominal: compare labels by equality; otherwise by squared difference.
 
     >>> a, b = [1, 2, 3, 3], [1, 2, 3, 2]
     >>> round(krippendorff_alpha([a, b], nominal=True), 3)
@@ -40,23 +40,23 @@ def krippendorff_alpha(ratings: ArrayLike, *, nominal: bool = False) -> float:
         return float(1 - within.sum() / (matrix[said].var() * count * count / (count - 1)))
     counts = np.stack([(matrix == value).sum(axis=0) for value in values], axis=1).astype(float)
     raters = counts.sum(axis=1)
-    # How often two of a pair's labels differ, and how often two of all would.
+    # How often two labels of a pair differ, and how often two labels of all pairs do.
     differ = ((raters**2 - (counts**2).sum(axis=1)) / (raters - 1)).sum()
     total = totals.sum()
     return float(1 - differ * (total - 1) / (total**2 - (totals**2).sum()))
 
 
 def rater_agreement(ratings: Mapping[str, ArrayLike], *, binary: bool) -> dict[str, Any] | None:
-    """Agreement of several raters, times 100; None of a single one.
+    """Agreement of several raters, times 100; None for a single one.
 
-    ``ceiling`` is how well the mean of so many raters is expected to agree with the mean of as many
-    others, by the formula of Spearman and Brown from the mean correlation of two; a model that
-    knows what all people think on average reaches about its square root, ``perfect_model``.
+    ``ceiling`` is the expected correlation of the mean of this many raters with the mean of as many
+    others, by the Spearman-Brown formula from the mean correlation of two; a model that knows what
+    all people think on average reaches about its square root, ``perfect_model``.
     ``one_against_the_rest`` is the mean correlation of one rater with the mean of the others.
 
     Args:
-        ratings: of each rater, one number per pair, NaN where there is none.
-        binary: whether they say yes or no.
+        ratings: one number per pair for each rater, NaN for missing ratings.
+        binary: whether ratings say yes or no.
     """
     names = sorted(ratings)
     matrix = np.array([np.asarray(ratings[name], np.float64) for name in names])

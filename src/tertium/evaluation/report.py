@@ -1,4 +1,4 @@
-"""Results that print as a table, save as JSON and Markdown, and say where they come from."""
+"""Results with provenance, printed as tables and saved as JSON, Markdown or LaTeX."""
 
 import json
 import os
@@ -31,7 +31,7 @@ _LIBRARIES = ("tertium", "sentence-transformers", "transformers", "torch", "scip
 
 @dataclass(frozen=True)
 class Provenance:
-    """Everything needed to make a figure again, and what leak-free figures leave out."""
+    """Everything needed to reproduce a figure, and what leak-free figures exclude."""
 
     command: str
     seed: int
@@ -44,7 +44,7 @@ class Provenance:
     machine: str = field(default_factory=lambda: _machine())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as they stand in JSON."""
+        """Plain values for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Provenance:
 
 
 def current_command() -> str:
-    """The command line of this process, without the folder of the program."""
+    """The command line of this process, without the program's folder."""
     program = Path(sys.argv[0])
     name = program.name
     if name == "__main__.py":
@@ -89,13 +89,13 @@ class TaskResult:
     """One task's figures.
 
     Attributes:
-        task: its name.
-        values: all figures, correlations and accuracies times 100; an undefined one is None.
-        protocol: how they were taken, in words.
-        split: which part of the data.
+        task: name of the task.
+        values: all figures, correlations and accuracies times 100; None if undefined.
+        protocol: the protocol, in words.
+        split: split of the data.
         pooling: the model's pooling.
         data: source, sha256 or revision of the data.
-        seconds: encoding of texts not seen in an earlier task, and scoring.
+        seconds: time for scoring, and for encoding texts that no earlier task has.
     """
 
     task: str
@@ -107,7 +107,7 @@ class TaskResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as they stand in JSON."""
+        """Plain values for JSON."""
         return {
             **self.values,
             "protocol": self.protocol,
@@ -138,7 +138,7 @@ class SuiteResult:
         return _task_rows(self) if self.average is not None else _value_rows(self.tasks[0])
 
     def details(self) -> list[list[list[str]]]:
-        """Further tables: what conditional tasks say about conditions and their types."""
+        """Further tables of conditional tasks, about conditions and their types."""
         tables = []
         for task in self.tasks:
             if "sensitivity" in task.values:
@@ -152,7 +152,7 @@ class SuiteResult:
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found."""
+    """The result of an evaluation."""
 
     model: str
     suites: tuple[SuiteResult, ...]
@@ -177,7 +177,7 @@ class Report:
         return "\n".join([*parts, "", "```", str(self.provenance), "```", ""])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the tables, then the provenance."""
+        """The display in a notebook: the tables, then the provenance."""
         parts = []
         for suite in self.suites:
             tables = [suite.rows(), *suite.details()]
@@ -220,7 +220,7 @@ class Report:
 
 
 def _task_rows(suite: SuiteResult) -> list[list[str]]:
-    """One row per task with the columns that any of them has, and the average."""
+    """One row per task, with the columns that any task has, and the average."""
     values = [task.values for task in suite.tasks]
     size = "pairs" if "pairs" in values[0] else "examples"
     header = ["task", size, suite.headline, "95 % interval"]
@@ -262,7 +262,7 @@ def _sensitivity_rows(values: dict[str, Any]) -> list[list[str]]:
 
 
 def _careful_rows(values: dict[str, Any]) -> list[list[str]]:
-    """Original and careful labels side by side on the rows that have both, all and by type."""
+    """Original and careful labels side by side on the rows with both, overall and by type."""
     header = ["on careful labels", "pairs", "left out", "spearman", "on original", "ceiling there"]
     rows = [header]
     for name, label in (("careful", "original conditions"), ("revised", "revised conditions")):
@@ -315,7 +315,7 @@ def _plain(header: list[str], rows: list[list[str]]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, the first column to the left and the others to the right."""
+    """A Markdown table with the first column left-aligned and the others right-aligned."""
     rule = ["---", *("---:" for _ in header[1:])]
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
 
@@ -338,7 +338,7 @@ _LATEX |= {"\N{MINUS SIGN}": "$-$", "\N{EN DASH}": "--"}
 def latex_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str | None = None
 ) -> str:
-    r"""A LaTeX table for the package booktabs, aligned as :func:`markdown_table`.
+    r"""A LaTeX table for the package booktabs, aligned like :func:`markdown_table`.
 
     >>> print(latex_table(["model", "STS-B"], [["my_model", "84.5 ± 0.2"]]))
     \begin{tabular}{lr}

@@ -1,4 +1,4 @@
-"""Run tasks on a model and collect their figures."""
+"""Runs tasks on a model and collects their figures."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,23 +41,23 @@ def run(
     precision: Literal["float32", "bf16"] = "float32",
     progress: bool | None = None,
 ) -> Report:
-    """Evaluate ``model`` on named tasks; a text that several tasks share is encoded once.
+    """Evaluate ``model`` on named tasks; a text shared by several tasks is encoded once.
 
     Args:
-        model: anything that encodes texts; for ``csts`` also what scores triples.
+        model: any model with embeddings, or for ``csts`` one that scores triples.
         suites: task names by suite.
-        folder: benchmark folder; without one the data come from the hub.
+        folder: benchmark folder; without one, the data comes from the hub.
         text: ``senteval`` or ``raw``.
         resamples: bootstrap samples; 0 for no intervals.
-        seed: for bootstrap and folds.
-        exclude: files (``FILE`` or ``FILE:SPLIT``) whose pairs the leak-free figures leave out, as
-            they do the pairs of the sets that the model's own card lists (``training_data``).
-        baseline: a model to test against with a paired bootstrap.
-        command: what the provenance names (default: this process's command line).
-        mteb: suites of MTEB tasks: name, tasks, and the metric that counts (None for each task's
-            main one); they follow MTEB's own protocol, see ``tertium.evaluation.mteb``.
-        precision: ``bf16`` computes in bfloat16 where torch runs the model: faster on some
-            processors, and a few hundredths off. The provenance says so.
+        seed: random seed for bootstrap and folds.
+        exclude: files (``FILE`` or ``FILE:SPLIT``) whose pairs the leak-free figures exclude, as
+            they do the pairs of the sets on the model's own card (``training_data``).
+        baseline: a model to compare with by a paired bootstrap.
+        command: command for the provenance (default: this process's command line).
+        mteb: suites of MTEB tasks: name, tasks, and metric (None for each task's main one); they
+            follow MTEB's own protocol, see ``tertium.evaluation.mteb``.
+        precision: ``bf16`` computes in bfloat16 if torch runs the model: faster on some processors,
+            with figures that differ by a few hundredths. The provenance states it.
         progress: False for no progress on standard error.
     """
     start = time.perf_counter()
@@ -91,7 +91,7 @@ def run(
 
 
 def _computing_in(precision: str, model: Model) -> AbstractContextManager[Any]:
-    """In which numbers torch computes."""
+    """The context in which torch computes in this precision."""
     if precision not in ("float32", "bf16"):
         raise unknown_name("precision", precision, ("float32", "bf16"))
     if precision == "float32":
@@ -155,7 +155,7 @@ def _run_suite(suite: str, names: Sequence[str], context: Context) -> SuiteResul
 
 
 def _average(headline: str, outcomes: list[Outcome], context: Context) -> dict[str, Any]:
-    """Mean of the tasks' headline figures, with the interval of that mean."""
+    """The mean of the tasks' headline figures, with its interval."""
     values = [outcome.values for outcome in outcomes]
     average: dict[str, Any] = {"average": mean_of_all([v[headline] for v in values])}
     samples = [outcome.samples for outcome in outcomes if outcome.samples is not None]

@@ -1,4 +1,4 @@
-"""Yes or no: figures of a ranking, and the threshold that keeps a promise."""
+"""Figures of a ranking for yes and no, and thresholds with a guaranteed precision or recall."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -22,18 +22,18 @@ __all__ = [
 ]
 
 Vector = NDArray[np.float64]
-_GROWTH = 1.1  # of the numbers of accepted pairs that are tried for a promise
+_GROWTH = 1.1  # growth of the numbers of accepted pairs that are tried
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a threshold makes of labelled pairs; numbers may be weighted.
+    """Labelled pairs counted by a threshold; numbers may be weighted.
 
     Attributes:
-        accepted: pairs that it accepts.
-        right: those among them that are to be accepted.
-        positives: pairs that are to be accepted.
-        pairs: all of them.
+        accepted: accepted pairs.
+        right: positive pairs among them.
+        positives: positive pairs.
+        pairs: all pairs.
     """
 
     accepted: float
@@ -43,7 +43,7 @@ class Counts:
 
     @classmethod
     def of(cls, accepted: ArrayLike, positive: ArrayLike) -> "Counts":
-        """Count yes and no against the labels."""
+        """Count decisions against labels."""
         said, is_so = np.asarray(accepted, bool), np.asarray(positive, bool)
         return cls(int(said.sum()), int((said & is_so).sum()), int(is_so.sum()), len(is_so))
 
@@ -55,12 +55,12 @@ class Counts:
 
 
 class Ranking:
-    """Labelled pairs by falling score, tied ones together.
+    """Labelled pairs by descending score, with ties together.
 
     Args:
-        positive: which pairs are to be accepted.
-        scores: of a model.
-        groups: pairs that hang together, by number (default: each alone).
+        positive: which pairs are positive.
+        scores: scores of a model.
+        groups: the group of each pair, if pairs are not independent (default: one per pair).
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Ranking:
         self._groups = np.arange(len(scores)) if groups is None else np.asarray(groups)
 
     def curves(self, counts: ArrayLike | None = None) -> tuple[Vector, Vector]:
-        """How many pairs, and how many positive ones, reach each distinct score, highest first.
+        """Numbers of pairs and of positive pairs that reach each distinct score, highest first.
 
         Args:
-            counts: how often each pair occurs, one sample a row (default: once each).
+            counts: how often each pair occurs, one row per sample (default: once each).
         """
         once = np.ones((1, len(self._step))) if counts is None else np.atleast_2d(counts)
         order = np.argsort(self._step, kind="stable")
@@ -88,7 +88,7 @@ class Ranking:
         return np.cumsum(pairs, axis=1), np.cumsum(right, axis=1)
 
     def average_precision(self, counts: ArrayLike | None = None) -> Vector:
-        """Mean of the precisions at which each positive pair is reached, for each sample."""
+        """Mean of the precisions at each positive pair, for each sample."""
         pairs, right = self.curves(counts)
         with np.errstate(invalid="ignore", divide="ignore"):
             gained = np.diff(right, axis=1, prepend=0)
@@ -96,7 +96,7 @@ class Ranking:
             return np.asarray((gained * precision).sum(axis=1) / right[:, -1])
 
     def auc(self, counts: ArrayLike | None = None) -> Vector:
-        """How often a positive pair scores above another one, ties by half; for each sample."""
+        """How often a positive pair scores above a negative one (ties count half), per sample."""
         pairs, right = self.curves(counts)
         wrong = pairs - right
         gained, before = np.diff(right, axis=1, prepend=0), wrong[:, -1:] - wrong
@@ -111,7 +111,7 @@ class Ranking:
         return np.asarray((2 * right / (pairs + right[:, -1:])).max(axis=1))
 
     def counts(self, threshold: float) -> Counts:
-        """What ``threshold`` makes of the pairs."""
+        """The pairs counted by ``threshold``."""
         return Counts.of(self._values[self._step] >= threshold, self._positive)
 
     def threshold(
@@ -122,17 +122,18 @@ class Ranking:
         confidence: float = 0.9,
         counts: ArrayLike | None = None,
     ) -> float | None:
-        """The threshold for a goal, between two scores; None where no one keeps the promise.
+        """The threshold for a goal, between two scores; None if none can guarantee it.
 
-        Precision: the lowest whose precision, by the lower Clopper-Pearson bound at ``confidence``,
-        is what is wanted; numbers of accepted pairs are tried in steps of a tenth, since every
-        further look is a further chance to be lucky. Recall: the highest whose recall is, likewise.
-        Pairs that hang together count for as many as they tell apart.
+        Precision: the lowest threshold whose precision, by the lower Clopper-Pearson bound at
+        ``confidence``, is at least the required one; numbers of accepted pairs are tried in steps
+        of a tenth, since each further test is another chance of luck. Recall: the highest threshold
+        whose recall is, by the same bound. Pairs of a group count as the number of independent
+        pairs with the same information.
 
         Args:
-            goal: ``precision``, ``recall`` or ``f1``, the best there is.
-            wanted: the precision or recall.
-            confidence: of that promise.
+            goal: ``precision``, ``recall`` or ``f1`` (the best possible).
+            wanted: the required precision or recall.
+            confidence: probability with which it must hold.
             counts: how often each pair occurs (default: once each).
         """
         weights = np.ones(len(self._step)) if counts is None else np.asarray(counts, np.float64)
@@ -153,7 +154,7 @@ class Ranking:
         for at, accepted in enumerate(pairs):
             if accepted >= least:
                 least = max(least, float(accepted)) * _GROWTH
-                # No bound is above the share itself.
+                # The bound is never above the share itself.
                 if right[at] >= wanted * accepted and self._kept(
                     at, weights, goal, wanted, confidence
                 ):
@@ -161,24 +162,23 @@ class Ranking:
         return None if found is None else self._between(found)
 
     def _kept(self, at: int, weights: Vector, goal: Goal, wanted: float, confidence: float) -> bool:
-        """Whether the promise holds at the score ``at`` from the top."""
+        """Whether the required share is guaranteed at the score ``at`` from the top."""
         reached = self._step <= at
         asked, met = (reached, self._positive) if goal == "precision" else (self._positive, reached)
         trials, hits = effective(met[asked], weights[asked], self._groups[asked])
         return binomial_tail(hits, trials, wanted) <= 1 - confidence
 
     def _between(self, at: int) -> float:
-        """Half way to the next score below, so that rounding does not decide."""
+        """Halfway to the next lower score, so that rounding does not matter."""
         here = float(self._values[at])
         below = float(self._values[at + 1]) if at + 1 < len(self._values) else here - 1e-6
         return (here + below) / 2
 
 
 def effective(hits: NDArray[np.bool_], weights: Vector, groups: NDArray[np.int64]) -> Interval:
-    """How many independent trials tell as much, and how many of them are hits.
+    """The equivalent numbers of independent trials and of hits among them.
 
-    The variance of the share is that of sums over groups, where it is more than independent trials
-    would have.
+    The variance of the share is that of sums over groups, if it exceeds that of independent trials.
     """
     trials, found = float(weights.sum()), float(weights[hits].sum())
     share = found / trials if trials else 0.0
@@ -200,7 +200,7 @@ def average_precision(positive: ArrayLike, scores: ArrayLike) -> float:
 
 
 def fewest_pairs(wanted: float, confidence: float) -> int:
-    """How many pairs must be right, and none wrong, before a share can be promised.
+    """How many pairs must all be right to guarantee a share.
 
     >>> fewest_pairs(0.95, 0.9)
     45
@@ -222,9 +222,9 @@ def clopper_pearson(hits: float, trials: float, *, level: float = 0.95) -> Inter
 
 
 def binomial_tail(hits: float, trials: float, chance: float) -> float:
-    """The probability of at least so many hits; numbers need not be whole.
+    """The probability of at least this many hits; numbers need not be whole.
 
-    It is the regularised incomplete beta function, by its continued fraction.
+    This is the regularised incomplete beta function, computed by its continued fraction.
 
     >>> round(binomial_tail(2, 3, 0.5), 6)
     0.5

@@ -1,4 +1,4 @@
-"""What a task is given (the model, the data folder, the options) and what it gives back."""
+"""The input of a task (model, data folder, options) and its output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ Samples = NDArray[np.float64]
 
 
 class EmbeddingCache:
-    """A model whose every text is encoded once, however many tasks ask for it."""
+    """A model that encodes each text once, however many tasks use it."""
 
     def __init__(self, model: Model, *, progress: bool | None = None) -> None:
         self.model = model
@@ -60,7 +60,7 @@ class EmbeddingCache:
         return cosines(both[: len(items)], both[len(items) :])
 
     def scores(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
-        """What the model itself says of pairs, or of triples if it takes conditions."""
+        """The model's scores of pairs, or of triples if it takes conditions."""
         scores = np.asarray(self.model.score(items, progress=self._progress), dtype=np.float64)
         if not np.isfinite(scores).all():
             first = items[int(np.argmin(np.isfinite(scores)))]
@@ -68,7 +68,7 @@ class EmbeddingCache:
         return scores
 
     def similarities(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
-        """Scores of a model that takes conditions or reads both texts; otherwise their cosines."""
+        """Scores if the model takes conditions or reads both texts together, otherwise cosines."""
         if self.model.takes_conditions and len(items[0]) == 3:
             return self.scores(items)
         if self.model.reads_together:
@@ -77,7 +77,7 @@ class EmbeddingCache:
 
     @property
     def embedder(self) -> Embedder:
-        """The model, which must give vectors."""
+        """The model, which must have vectors."""
         model = self.model.vector_model
         if not isinstance(model, Embedder):
             takes = self.model.takes_conditions
@@ -96,11 +96,11 @@ class Context:
     Attributes:
         cache: the model under test.
         folder: benchmark folder, or None for the hub.
-        text: ``senteval`` (tokenised, what the papers use) or ``raw``.
-        resamples: bootstrap samples; 0 leaves intervals and tests out.
-        seed: for the bootstrap and for fold assignment.
-        excluded: keys of pairs that the leak-free figures leave out, or None for no such figures.
-        baseline: the model to test against, if any.
+        text: ``senteval`` (tokenised, as in the papers) or ``raw``.
+        resamples: bootstrap samples; 0 for no intervals and tests.
+        seed: random seed for the bootstrap and the folds.
+        excluded: keys of pairs that the leak-free figures exclude, or None for no such figures.
+        baseline: the model to compare with, if any.
     """
 
     cache: EmbeddingCache
@@ -113,17 +113,17 @@ class Context:
 
     @property
     def pooling(self) -> str | None:
-        """The pooling of the model under test, as results name it."""
+        """The name of the tested model's pooling."""
         pooling = self.cache.model.pooling
         return None if pooling is None else str(pooling)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A task's figures before they are labelled.
+    """A task's figures.
 
-    ``samples`` are the headline figure's bootstrap values and ``differences`` those of the paired
-    difference from the baseline; the suite's average is formed from them.
+    ``samples`` are bootstrap samples of the headline figure, and ``differences`` those of its
+    difference from the baseline; the suite's average is computed from them.
     """
 
     values: dict[str, Any]
@@ -157,9 +157,9 @@ class Measured:
 
     Attributes:
         predicted: a score per item.
-        agreement: with the grades.
-        entries: ``baseline`` and ``leak_free`` of the task's values, where they were asked for.
-        differences: of the correlation from the baseline's, in the same bootstrap samples.
+        agreement: agreement with the grades.
+        entries: ``baseline`` and ``leak_free`` of the task's values, if requested.
+        differences: bootstrap samples of the difference from the baseline's correlation.
     """
 
     predicted: Samples
@@ -174,12 +174,12 @@ def measure(
     gold: NDArray[np.float64],
     counts: NDArray[np.int32] | None,
 ) -> Measured:
-    """Score pairs or triples, with the baseline too if there is one.
+    """Score pairs or triples, also with the baseline if there is one.
 
     Args:
-        context: the models, and the pairs that leak-free figures leave out.
+        context: the models, and the pairs that leak-free figures exclude.
         items: two sentences each, and a condition if there is one.
-        gold: grades by people.
+        gold: people's grades.
         counts: bootstrap samples, or None for no intervals and no baseline.
     """
     predicted = context.cache.similarities(items)
@@ -204,6 +204,6 @@ def measure(
 def against_baseline(
     baseline: EmbeddingCache, value: float, difference: float, samples: Samples
 ) -> dict[str, Any]:
-    """The ``baseline`` entry beside a figure."""
+    """The ``baseline`` entry of a figure."""
     name = baseline.model.name
     return {"model": name, "value": hundred(value), **paired_difference(difference, samples)}

@@ -1,4 +1,4 @@
-"""Small changes of meaning: is a paraphrase nearer than what hardly differs and denies it?"""
+"""Small changes of meaning: does a paraphrase score above a text that barely differs in words?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
     "contrast_values",
 ]
 
-NEGATION = ("negation", "antonym", "double negation")  # kinds that deny a text
+NEGATION = ("negation", "antonym", "double negation")  # kinds that negate a text
 _CONTRAST = (
     "share of texts whose paraphrase scores higher than a text that differs in a word or two and "
     "says something else; gap: mean difference of the two scores, as a share of the scale"
@@ -54,10 +54,10 @@ Samples = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Margins:
-    """How far nearer texts are above farther ones, as shares of a model's scale.
+    """Differences of scores that should be positive, as shares of a model's scale.
 
     Attributes:
-        gaps: score of the nearer text minus that of the farther one; right above 0.
+        gaps: score of the nearer text minus that of the farther one.
         groups: which items belong to each named group.
     """
 
@@ -85,7 +85,7 @@ def _figures(gaps: Samples, *, resamples: int, seed: int) -> dict[str, Any]:
 
 @cache
 def _groups() -> dict[str, NDArray[np.bool_]]:
-    """All kinds, then those that deny a text, by the half that choices may look at or not."""
+    """All kinds, then the negating ones, by the halves for choosing and for reporting."""
     kinds = np.array([item.kind for item in items()])
     halves = np.array([item.half for item in items()])
     denied = np.isin(kinds, NEGATION)
@@ -98,7 +98,7 @@ def _groups() -> dict[str, NDArray[np.bool_]]:
 
 
 def contrast_margins(cache: EmbeddingCache) -> Margins:
-    """What a model makes of the contrasts that come with tertium."""
+    """The margins of a model on the contrasts that come with tertium."""
     near = _scores(cache, [(item.text, item.nearer) for item in items()])
     far = _scores(cache, [(item.text, item.farther) for item in items()])
     return Margins(near - far, _groups())
@@ -160,7 +160,7 @@ class ContrastTask:
     headline: str = "accuracy"
 
     def run(self, context: Context) -> Outcome:
-        """Score every text with its paraphrase and with what only looks like it."""
+        """Score every text with its paraphrase and with a text that only looks similar."""
         margins = contrast_margins(context.cache)
         values = _contrast_values(margins, resamples=context.resamples, seed=context.seed)
         other = None if context.baseline is None else contrast_margins(context.baseline)
@@ -169,14 +169,14 @@ class ContrastTask:
 
 @dataclass(frozen=True)
 class OppositeTask:
-    """A denied opposite must be nearer than the denied text and the opposite: chance is a third."""
+    """The negated opposite must score above the negated text and the opposite; chance is 1/3."""
 
     name: str
     headline: str = "accuracy"
     written: bool = False  # one by one, not made of lists and templates
 
     def run(self, context: Context) -> Outcome:
-        """Three options for every text; opposites that recipes learn from are left out."""
+        """Score three options for every text, without opposites that recipes learn from."""
         margins = self._margins(context.cache)
         other = None if context.baseline is None else self._margins(context.baseline)
         options = {"resamples": context.resamples, "seed": context.seed}
@@ -202,13 +202,13 @@ class OppositeTask:
 
 @dataclass(frozen=True)
 class NegationTask:
-    """Sentences with a negation from elsewhere: the tenth that no recipe here learns from."""
+    """Sentences and their negations from another source: the tenth that no recipe learns from."""
 
     name: str
     headline: str = "accuracy"
 
     def run(self, context: Context) -> Outcome:
-        """Score every sentence with itself reworded, and with its negation."""
+        """Score every sentence with a rewording of itself, and with its negation."""
         data = benchmarks.load("negation-pairs", split="test", folder=context.folder)
         margins, denied = self._margins(context.cache, data)
         other = None

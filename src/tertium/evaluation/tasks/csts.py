@@ -1,4 +1,4 @@
-"""Conditional similarity: C-STS, whose every sentence pair stands there under two conditions."""
+"""Conditional similarity: C-STS, which has every sentence pair under two conditions."""
 
 import itertools
 import json
@@ -50,7 +50,7 @@ _PROTOCOL = (
 OTHER = "other"
 
 # Words that tell what a condition asks for. The first type with a word of the condition is its
-# type: attributes stand before things, since "the color of the dog" asks for a color.
+# type: attributes come before things, since "the color of the dog" asks for a color.
 CONDITION_TYPES: dict[str, frozenset[str]] = {
     name: frozenset(words.split())
     for name, words in {
@@ -76,7 +76,7 @@ CONDITION_TYPES: dict[str, frozenset[str]] = {
 
 
 def condition_type(condition: str) -> str:
-    """The key of ``CONDITION_TYPES`` whose words the condition has, else ``OTHER``.
+    """The first key of ``CONDITION_TYPES`` with a word of the condition, else ``OTHER``.
 
     >>> condition_type("The color of the dog."), condition_type("The kind of dog.")
     ('color', 'animal')
@@ -87,18 +87,18 @@ def condition_type(condition: str) -> str:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How a model's score moves when only the condition changes.
+    """How a model's score changes if only the condition changes.
 
-    With ``p`` the difference of two scores of the same sentences under two conditions and ``g``
+    With ``p`` the difference of two scores of the same sentences under two conditions, and ``g``
     that of the labels:
 
     Attributes:
         movement: mean |p| over mean |g|, each in standard deviations of all scores and all labels:
-            0 for a model that is blind to conditions, 1 for one that moves as much as the labels.
+            0 for a model that ignores conditions, 1 for one that moves as much as the labels.
         agreement: Σ p·g / √(Σ p² · Σ g²), from -1 to 1; NaN for a model that never moves.
-        direction: share of the differences with p and g of one sign, where the labels differ; no
-            movement counts half, so that a blind model has 0.5.
-        pairs: how many differences there are.
+        direction: share of differences whose p and g have the same sign, among those whose labels
+            differ; no movement counts half, so a model that ignores conditions has 0.5.
+        pairs: number of differences.
     """
 
     movement: float
@@ -110,9 +110,9 @@ class Sensitivity:
 def condition_sensitivity(
     gold: ArrayLike, predicted: ArrayLike, groups: Sequence[Hashable]
 ) -> Sensitivity:
-    """Compare rows of the same group, which are the same sentences under other conditions.
+    """Compare rows of the same group, which are the same sentences under different conditions.
 
-    Which of two conditions stands first does not matter, nor does the scale of the scores.
+    The result is independent of the order of conditions and of the scale of scores.
     """
     labels, scores = np.asarray(gold, dtype=float), np.asarray(predicted, dtype=float)
     rows: defaultdict[Hashable, list[int]] = defaultdict(list)
@@ -144,8 +144,8 @@ def _ratio(above: float, below: float) -> float:
 def clustered_counts(groups: Sequence[Any], *, resamples: int, seed: int) -> NDArray[np.int32]:
     """How often each row occurs in each bootstrap sample of whole groups.
 
-    Rows of one group, the same sentences under other conditions, are drawn together: they are not
-    independent, and intervals that took them to be would be too narrow.
+    Rows of a group, the same sentences under different conditions, are drawn together: they are not
+    independent, so drawing them separately would make intervals too narrow.
     """
     distinct, of_row = unique(groups)
     return bootstrap_counts(len(distinct), resamples=resamples, seed=seed)[:, of_row]
@@ -153,14 +153,14 @@ def clustered_counts(groups: Sequence[Any], *, resamples: int, seed: int) -> NDA
 
 @dataclass(frozen=True)
 class CstsTask:
-    """The validation part of C-STS, whose test labels are hidden."""
+    """The validation split of C-STS, whose test labels are hidden."""
 
     name: str
     headline: str = "spearman"
     split: str = "validation"
 
     def run(self, context: Context) -> Outcome:
-        """Score all triples; a model without conditions gives the sentences' cosine."""
+        """Score all triples; for a model without conditions, the score is the cosine."""
         data = benchmarks.load(self.name, split=self.split, folder=context.folder)
         rows: tuple[ConditionalPair, ...] = data.rows
         triples = [(row.sentence1, row.sentence2, row.condition) for row in rows]
@@ -185,7 +185,7 @@ class CstsTask:
 def _reannotated(
     name: str, split: str, folder: Path | None, expected: int
 ) -> tuple[ConditionalPair, ...] | None:
-    """Rows of a re-annotation, in the order of C-STS; None where it is not at hand."""
+    """Rows of a re-annotation, in the order of C-STS; None if it is not available."""
     found = benchmarks.find_folder(folder)
     file = csts.find_file(found, split, name) if found is not None else None
     if file is None:
@@ -208,8 +208,8 @@ def _careful(
 ) -> dict[str, Any]:
     """Agreement with careful labels on the rows that have one.
 
-    With the original labels of the same rows also theirs, the ``ceiling``: what somebody who gives
-    exactly the careful labels would score on the original ones.
+    With the original labels of the same rows, also the agreement with those, and the ``ceiling``:
+    the agreement of the careful labels themselves with the original ones.
     """
     valid = np.array([row.label is not None for row in rows])
     gold = np.array([row.label for row in rows if row.label is not None])
@@ -290,13 +290,13 @@ def _values(
 def write_predictions(
     model: Model, path: Path, *, folder: Path | None, progress: bool | None = None
 ) -> int:
-    """Score C-STS's test part into ``{"0": 1.0, "1": 3.2, …}`` and return how many there are.
+    """Write scores of C-STS's test split as ``{"0": 1.0, "1": 3.2, …}``; returns their number.
 
-    Keys are the rows' places in the file, from 0. A model without conditions gives the sentences'
-    cosine, moved to the labels' scale: 1 for a cosine of 0 or less, 5 for a cosine of 1.
+    Keys are the positions of rows in the file, from 0. For a model without conditions, scores are
+    cosines mapped to the labels' scale: 1 for a cosine of 0 or less, 5 for a cosine of 1.
 
     Args:
-        model: scores triples, or encodes texts.
+        model: any model.
         path: a ``.json`` file.
         folder: benchmark folder.
         progress: False for no progress on standard error.

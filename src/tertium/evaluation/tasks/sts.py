@@ -1,4 +1,4 @@
-"""Similarity in the "all" setting, one correlation over a year's pairs, and the space's shape."""
+"""STS tasks in the "all" setting (one correlation over all pairs), and the embedding geometry."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ _GEOMETRY_PROTOCOL = (
 def subset_correlations(
     subsets: Mapping[str, tuple[ArrayLike, ArrayLike]],
 ) -> dict[str, Any]:
-    """Correlations per subset and their three summaries, from ``{subset: (gold, predicted)}``.
+    """Correlations per subset and three summaries, from ``{subset: (gold, predicted)}``.
 
-    ``all`` takes one correlation over the concatenation (what the papers report), ``mean``
-    averages the subsets, ``wmean`` weighs them by size.
+    ``all`` is one correlation over the concatenation (as in the papers), ``mean`` the average over
+    subsets, and ``wmean`` their average weighted by size.
     """
     measures = {"spearman": spearman, "pearson": pearson}
     sizes = [len(np.asarray(gold)) for gold, _ in subsets.values()]
@@ -82,7 +82,7 @@ class StsTask:
 def _by_subset(
     subsets: list[str], gold: NDArray[np.float64], predicted: NDArray[np.float64]
 ) -> dict[str, Any]:
-    """Figures of each subset, and their two means; nothing where there is only one subset."""
+    """Figures of each subset and their two means; empty if there is only one subset."""
     names = np.array(subsets)
     groups = {name: names == name for name in dict.fromkeys(subsets)}
     if len(groups) == 1:
@@ -103,12 +103,12 @@ def _by_subset(
 def space_geometry(
     first: NDArray[np.float32], second: NDArray[np.float32], positive: NDArray[np.bool_]
 ) -> dict[str, float]:
-    """Measures of the space that the embeddings of pairs span: Wang & Isola (2020) and others.
+    """Measures of the embedding space: Wang & Isola (2020) and others.
 
     Args:
         first: embeddings of one text of each pair.
-        second: embeddings of the other.
-        positive: pairs that mean the same, over which alignment is measured.
+        second: embeddings of the other text.
+        positive: which pairs mean the same; alignment is measured on them.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Transfer tasks: how much a logistic regression reads out of frozen embeddings."""
+"""Transfer tasks: accuracy of a logistic regression on frozen embeddings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -28,27 +28,27 @@ _OUTER, _INNER = 10, 5
 
 @dataclass(frozen=True)
 class Readout:
-    """What a trained readout says about the test examples."""
+    """Predictions of a trained classifier on the test examples."""
 
     predicted: Labels
     gold: Labels
 
     @property
     def correct(self) -> NDArray[np.bool_]:
-        """Right or wrong, by example."""
+        """Whether each prediction is correct."""
         return np.asarray(self.predicted == self.gold)
 
 
 @dataclass(frozen=True)
 class _TransferTask(ABC):
-    """What the protocols share; each one says where it trains and where it tests."""
+    """The common part of the protocols, which differ in their training and test data."""
 
     name: str
     headline: str = "accuracy"
     protocol: str = ""
 
     def run(self, context: Context) -> Outcome:
-        """Train the readout on the model's embeddings, and on the baseline's if there is one."""
+        """Train a classifier on the model's embeddings, and on the baseline's if there is one."""
         parts = self._load(context)
         readout = self._read_out(context.cache, parts, context.seed)
         values = self._values(readout)
@@ -70,14 +70,14 @@ class _TransferTask(ABC):
 
     @abstractmethod
     def _load(self, context: Context) -> list[Loaded]:
-        """The parts of the data that the protocol needs, the tested one last."""
+        """The parts of the data that the protocol needs, with the test part last."""
 
     @abstractmethod
     def _read_out(self, cache: EmbeddingCache, parts: list[Loaded], seed: int) -> Readout:
         """Train on some parts and predict the last."""
 
     def _features(self, cache: EmbeddingCache, data: Loaded) -> tuple[Features, Labels]:
-        """What the readout reads of each example, and its label."""
+        """Features and label of each example."""
         labels = np.array([row.label for row in data.rows])
         return cache.embed([row.sentence for row in data.rows]), labels
 
@@ -91,7 +91,7 @@ class _TransferTask(ABC):
 
 @dataclass(frozen=True)
 class FoldTask(_TransferTask):
-    """10-fold cross-validation, the regularisation chosen by 5 inner folds (MR, CR, SUBJ, MPQA)."""
+    """10-fold cross-validation; regularisation chosen by 5 inner folds (MR, CR, SUBJ, MPQA)."""
 
     protocol: str = "10-fold CV, logistic regression, strength by 5 inner folds"
 
@@ -129,9 +129,9 @@ class SplitTask(_TransferTask):
 
 @dataclass(frozen=True)
 class TestTask(_TransferTask):
-    """10-fold cross-validation on train chooses the regularisation, then test (TREC)."""
+    """Regularisation chosen by 10-fold cross-validation on train, then test (TREC)."""
 
-    __test__ = False  # not a test class, whatever its name suggests to pytest
+    __test__ = False  # not a test class for pytest, despite its name
 
     protocol: str = "strength by 10-fold CV on train, logistic regression, test split"
 
@@ -171,7 +171,7 @@ def _folds(y: Labels, count: int, seed: int) -> Iterator[tuple[Any, Any]]:
 
 
 def _best_strength(x: Features, y: Labels, folds: int, seed: int) -> float:
-    """The inverse regularisation with the most right answers over the folds."""
+    """The inverse regularisation with the most correct predictions over the folds."""
     correct = dict.fromkeys(STRENGTHS, 0)
     for train, test in _folds(y, folds, seed):
         for strength in STRENGTHS:
@@ -181,7 +181,7 @@ def _best_strength(x: Features, y: Labels, folds: int, seed: int) -> float:
 
 
 def _fit(x: Features, y: Labels, strength: float) -> "LogisticRegression":
-    """L-BFGS in double precision: in single it stops where accuracies still move."""
+    """L-BFGS in double precision: in single precision it stops before accuracies converge."""
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(C=strength, tol=1e-5, max_iter=5000).fit(x.astype(np.float64), y)
