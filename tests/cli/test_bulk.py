@@ -100,27 +100,14 @@ def test_conditions_are_left_out_by_a_model_that_takes_none(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["encode", "texts.txt", "-o", "out.npy", "--jobs", "2"], "--jobs is for an output"),
         (
             ["score", "texts.txt", "-o", "out.tsv", "--shard-rows", "2"],
             "--shard-rows is for an output",
         ),
-        (
-            ["encode", "texts.txt", "-o", "out/", "--on-error", "skip"],
-            "Known: fail, skip-and-log",
-        ),
-        (["encode", "texts.txt", "-o", "out/", "--dtype", "int8"], "float32 or float16"),
-        (
-            ["encode", "texts.txt", "-o", "out/", "--engine-cluster", "dask"],
-            "Unknown cluster 'dask'",
-        ),
         (["encode", "texts.txt", "-o", "out/", "--ray-address", "auto"], "--engine-cluster ray"),
-        (["encode", "missing.txt", "-o", "out/"], "missing.txt: no such file"),
         (["encode", ".", "-o", "out/"], ".: is a folder, not a file"),
-        (["encode", "texts.txt", "-o", "out/", "--engine", "nonsense"], "No engine 'nonsense'"),
         (["encode", "texts.txt", "-o", "out/", "--column", "body"], "column body"),
         (["score", "texts.txt", "-o", "out/"], "texts.txt"),
-        (["encode", "texts.txt", "-o", "out/", "-m", "./nothing"], "no folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -71,12 +71,9 @@ def test_convert_a_plain_folder_into_an_empty_one(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["SOURCE", "-o", "full"], "full exists and is not empty"),
         (["SOURCE", "-o", "full/file"], "full/file exists and is not empty"),
         (["SOURCE", "-o", "full/file/new"], "full/file"),
         (["SOURCE", "-o", "SOURCE"], "exists and is not empty"),
-        (["SOURCE", "-o", "new", "--pooling", "cls_mpl"], "Did you mean 'cls_mlp'?"),
-        (["./nothing", "-o", "new"], "no folder"),
         (["nobody/nothing", "-o", "new", "--revision", "refs/pr/1"], "nobody/nothing"),
         (["full/file", "-o", "new"], "is a file"),
         (["full", "-o", "new"], "does not contain a model"),

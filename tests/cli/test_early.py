@@ -61,7 +61,10 @@ CASES: list[tuple[str, str]] = [
     ("score pairs.tsv -o pairs.tsv", "named twice"),
     ("score pairs.tsv -o out.tsv --jobs 2", "--jobs is for an output folder"),
     ("score pairs.tsv -o shards/ --workers 0", "at least one worker"),
-    ("score pairs.tsv -o shards/ --on-error ignore", "No on_error setting 'ignore'"),
+    (
+        "score pairs.tsv -o shards/ --on-error ignore",
+        "No on_error setting 'ignore'. Known: fail, skip-and-log",
+    ),
     ("score missing.tsv -o shards/", MISSING),
     ("encode missing.txt -o out.npy", MISSING),
     ("encode texts.txt -o out.csv", "vectors go to .npy or .parquet files"),

@@ -83,7 +83,7 @@ def test_absurd_weights(weight: float) -> None:
 
 
 def test_a_weight_needs_company() -> None:
-    with pytest.raises(TertiumError, match="another model before it"):
+    with pytest.raises(TertiumError, match="at least two models"):
         member_weights(1, 0.5)
     with pytest.raises(TertiumError, match="at least one"):
         combine([])

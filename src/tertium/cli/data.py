@@ -96,7 +96,7 @@ def silver(
     candidates: Annotated[int, typer.Option(min=2, help="Label at most N pairs.")] = 20_000,
     model: options.Model = "default",
     engine: options.Engine = "default",
-    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
+    seed: options.Seed = 0,
     *,
     shape: options.DataShape,
     as_json: options.Json = False,

@@ -269,7 +269,7 @@ def report(
     ] = [],
     limit: Annotated[int, typer.Option(min=10, help="Use at most N pairs of a set.")] = 5000,
     bootstrap: Annotated[int, typer.Option(min=1, help="Bootstrap samples.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
+    seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Write a page with results, figures, errors and commands; it needs no network.

@@ -71,7 +71,7 @@ def label(
     host: Annotated[str, typer.Option(help="Address of the page.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, help="Port of the page; 0 for any.")] = 8090,
     engine: options.Engine = "default",
-    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
+    seed: options.Seed = 0,
     *,
     shape: options.DataShape,
     as_json: options.Json = False,

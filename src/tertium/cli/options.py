@@ -42,6 +42,7 @@ __all__ = [
     "RunFolder",
     "SafeCells",
     "Scorer",
+    "Seed",
     "StrictData",
     "StripHtml",
     "TableFile",
@@ -167,6 +168,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard outpu
 
 # Training and evaluation.
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of its own.")]
+Seed = Annotated[int, typer.Option(help="Random seed for sampling.")]
 Overrides = Annotated[
     list[str], typer.Option("--set", help="Override a setting, as a.b=value; may be repeated.")
 ]
