@@ -7,8 +7,8 @@ from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from tertium.analysis import inspect_encoders, layer_energies
+from tertium.analysis.inspection import efficiency
 from tertium.errors import TertiumError
-from tertium.functional.cost import efficiency
 from tertium.models.surgery import join_towers, tower_encoders
 from tests.fakes import tiny_model
 from tests.models.test_towers import TEXTS, loaded, other_weights

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tertium.drawing import blank_figure, series_style, shortened
 from tertium.errors import TertiumError
-from tertium.functional.cost import encoder_macs
 from tertium.functional.modulus import cls_energy
 from tertium.models import ConditionalScorer, Encoder, PairScorer
 from tertium.models.base import Model
@@ -28,6 +27,8 @@ __all__ = [
     "Inspection",
     "Place",
     "alignment_uniformity_plane",
+    "efficiency",
+    "encoder_macs",
     "energy_against_scores",
     "energy_curves",
     "head_parameters",
@@ -55,6 +56,26 @@ class Inspection:
     macs: int
     tokens: int
     energy: tuple[float, ...] = ()
+
+
+def encoder_macs(*, tokens: int, layers: int, width: int, feed_forward: int) -> int:
+    """Multiply-accumulates of a transformer encoder for one text.
+
+    Each layer has four projections of ``width²`` and two of ``width x feed_forward`` per token, and
+    two products of ``width`` per pair of tokens. Embedding lookups, normalisation, softmax and
+    activations are not counted.
+
+    >>> encoder_macs(tokens=1, layers=1, width=2, feed_forward=8)
+    52
+    """
+    per_token = 4 * width**2 + 2 * width * feed_forward
+    per_pair = 2 * width
+    return layers * (tokens * per_token + tokens**2 * per_pair)
+
+
+def efficiency(score: float, macs: int) -> float:
+    """``η``: score per billion multiply-accumulates (JTCSE, section V)."""
+    return score / (macs / 1e9)
 
 
 def inspect_encoders(

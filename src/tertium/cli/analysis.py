@@ -180,8 +180,7 @@ def inspect(
 def _inspected(name: str, texts: list[str], *, tokens: int, score: float | None) -> dict[str, Any]:
     """Size, cost and CLS energy of one model, for JSON."""
     import tertium
-    from tertium.analysis.inspection import head_parameters, inspect_encoders
-    from tertium.functional.cost import efficiency
+    from tertium.analysis.inspection import efficiency, head_parameters, inspect_encoders
 
     model = tertium.load(name, engine="torch")
     found = inspect_encoders(model.encoders, tokens=tokens, texts=texts)

@@ -2,9 +2,15 @@
 
 from tertium.functional.attention import attention_rollout, received_attention
 from tertium.functional.contrast import contrastive_tension, info_nce, nt_xent
-from tertium.functional.geometry import alignment, anisotropy, effective_rank, uniformity
 from tertium.functional.pooling import pool
-from tertium.functional.similarity import cosine_matrix, cosine_pairs
+from tertium.functional.similarity import (
+    alignment,
+    anisotropy,
+    cosine_matrix,
+    cosine_pairs,
+    effective_rank,
+    uniformity,
+)
 
 __all__ = [
     "alignment",

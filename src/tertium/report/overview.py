@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from tertium.analysis.inspection import efficiency
 from tertium.evaluation.report import Provenance
-from tertium.functional.cost import efficiency
 from tertium.report.data import GradedSet
 from tertium.report.model_report import ModelReport
 from tertium.report.page import Block, Broken, Drawn, LeftOut, Note, Section, Table, prose
