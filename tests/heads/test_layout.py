@@ -7,7 +7,7 @@ import pytest
 
 from tertium.errors import TertiumError
 from tertium.heads import CONDITIONAL_HEADS, HEADS
-from tertium.heads.layout import DEFAULTS, LAYOUTS, complete, layout_of, weight_shapes
+from tertium.heads.layout import HEAD_KINDS, complete, layout_of, weight_shapes
 from tests.heads.test_conditional import SETTINGS, SHAPE, built
 
 GIVEN = {"shape", "seed", "dimension", "low", "high"}  # by the model, or weights
@@ -15,11 +15,12 @@ GIVEN = {"shape", "seed", "dimension", "low", "high"}  # by the model, or weight
 
 def test_defaults_are_those_of_the_constructors() -> None:
     heads = {**HEADS, **CONDITIONAL_HEADS}
-    assert set(heads) == set(DEFAULTS) and set(CONDITIONAL_HEADS) == set(LAYOUTS)
+    reading = {kind for kind, known in HEAD_KINDS.items() if known.layout is not None}
+    assert set(heads) == set(HEAD_KINDS) and set(CONDITIONAL_HEADS) == reading
     for kind, head in heads.items():
         parameters = inspect.signature(head).parameters
         found = {name: p.default for name, p in parameters.items() if name not in GIVEN}
-        assert found == DEFAULTS[kind], kind
+        assert found == HEAD_KINDS[kind].defaults, kind
 
 
 @pytest.mark.parametrize("config", SETTINGS, ids=str)

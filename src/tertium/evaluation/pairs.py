@@ -182,6 +182,11 @@ class LabelledPairs:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def headline(self) -> str:
+        """The figure that models are compared by."""
+        return "average_precision" if self.binary else "spearman"
+
     @cached_property
     def groups(self) -> NDArray[np.int64]:
         """The group of each pair; pairs that share sentences are in one group."""

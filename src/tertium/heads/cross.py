@@ -162,7 +162,7 @@ class ConditionalHead(nn.Module, ABC):
 
     @property
     def layout(self) -> HeadLayout:
-        """How it reads a triple; kinds that are not in ``LAYOUTS`` override this."""
+        """How it reads a triple; kinds that are not in ``HEAD_KINDS`` override this."""
         return layout_of(self.config(), depth=self._depth)
 
     @abstractmethod

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 __all__ = [
-    "DEFAULTS",
     "FEATURES",
-    "LAYOUTS",
+    "HEAD_KINDS",
+    "HeadKind",
     "HeadLayout",
     "ModelShape",
     "check_features",
@@ -93,25 +93,6 @@ _SEAVER = {
     **_REGRESSOR,
 }
 
-# Defaults of the constructors, for settings that were added after a model was saved.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "siamese": {"features": tuple(FEATURES), "outputs": 1},
-    "cosine": {},
-    "cross": {"regressor": "cls", **_REGRESSOR},
-    "classifier": {"dense_activation": "tanh", "dropout": 0.1},
-    "seaver": _SEAVER,
-    "rand_aug": _SEAVER,
-    "bi": {
-        "pooling": "encoder",
-        "subtract": 0.0,
-        "projection": "none",
-        "rank": 64,
-        "scale": "plain",
-    },
-    "tri": {"combine": "hadamard", "dropout": 0.1, "scale": "plain"},
-}
-
-
 # Settings that are one of a few words.
 _CHOICES: dict[str, tuple[str, ...]] = {
     "pooling": ("encoder", "sentence", "condition_tokens", "condition"),
@@ -128,11 +109,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 def complete(config: Config) -> dict[str, Any]:
     """A saved configuration with every setting of its kind, under current names."""
     kind = str(config["kind"])
-    settings = {**DEFAULTS[kind], **config}
+    defaults = HEAD_KINDS[kind].defaults
+    settings = {**defaults, **config}
     if settings.get("pooling") == "asked":  # its name in version 0.1
         settings["pooling"] = "condition_tokens"
     for name, value in settings.items():
-        if name not in DEFAULTS[kind] and name != "kind":
+        if name not in defaults and name != "kind":
             raise TertiumError(f"The head {kind} has no setting {name}.")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise TertiumError(f"{name} must be one of {', '.join(_CHOICES[name])}, got {value}.")
@@ -166,27 +148,6 @@ def _seaver(config: Config, depth: int) -> HeadLayout:
     layers = tuple(range(depth)) if config["layers"] == "mix" else (-1,)
     read = _cross(config, depth)
     return HeadLayout(read.sequences, layers, read.width)
-
-
-# By kind of head; one that is not listed overrides ``layout`` and runs only on torch.
-LAYOUTS: dict[str, Callable[[Config, int], HeadLayout]] = {
-    "cross": _cross,
-    "classifier": lambda config, depth: HeadLayout(((0, 1),), as_pair=True),
-    "seaver": _seaver,
-    "rand_aug": _seaver,
-    "bi": _bi,
-    "tri": _tri,
-}
-
-
-def layout_of(config: Config, *, depth: int) -> HeadLayout:
-    """The layout of a head with this complete configuration, on a model of ``depth`` layers."""
-    return LAYOUTS[config["kind"]](config, depth)
-
-
-def weight_shapes(config: Config, shape: ModelShape) -> Shapes:
-    """Names and shapes of the weights of a head with this complete configuration."""
-    return _WEIGHTS[config["kind"]](config, shape)
 
 
 def _linear(name: str, outputs: int, inputs: int) -> Shapes:
@@ -236,13 +197,52 @@ def _seaver_weights(config: Config, shape: ModelShape) -> Shapes:
     return found | ({"mix": (shape.depth,)} if config["layers"] == "mix" else {})
 
 
-_WEIGHTS: dict[str, Callable[[Config, ModelShape], Shapes]] = {
-    "siamese": _siamese_weights,
-    "cosine": lambda config, shape: _line(config),
-    "cross": _cross_weights,
-    "classifier": _classifier_weights,
-    "seaver": _seaver_weights,
-    "rand_aug": _seaver_weights,
-    "bi": _bi_weights,
-    "tri": _tri_weights,
+@dataclass(frozen=True)
+class HeadKind:
+    """A kind of head, as far as it is known without torch.
+
+    Attributes:
+        defaults: defaults of its settings, for those that were added after a model was saved.
+        weights: returns names and shapes of its weights, from its complete configuration.
+        layout: returns how it reads a triple, from its complete configuration and the number of
+            layers of the model; None for a head that compares two embeddings.
+    """
+
+    defaults: dict[str, Any]
+    weights: Callable[[Config, ModelShape], Shapes]
+    layout: Callable[[Config, int], HeadLayout] | None = None
+
+
+_SEAVER_KIND = HeadKind(_SEAVER, _seaver_weights, _seaver)
+# By name. A head that is not listed runs only on torch, and overrides ``layout``.
+HEAD_KINDS: dict[str, HeadKind] = {
+    "siamese": HeadKind({"features": tuple(FEATURES), "outputs": 1}, _siamese_weights),
+    "cosine": HeadKind({}, lambda config, shape: _line(config)),
+    "cross": HeadKind({"regressor": "cls", **_REGRESSOR}, _cross_weights, _cross),
+    "classifier": HeadKind(
+        {"dense_activation": "tanh", "dropout": 0.1},
+        _classifier_weights,
+        lambda config, depth: HeadLayout(((0, 1),), as_pair=True),
+    ),
+    "seaver": _SEAVER_KIND,
+    "rand_aug": _SEAVER_KIND,
+    "bi": HeadKind(
+        {"pooling": "encoder", "subtract": 0.0, "projection": "none", "rank": 64, "scale": "plain"},
+        _bi_weights,
+        _bi,
+    ),
+    "tri": HeadKind({"combine": "hadamard", "dropout": 0.1, "scale": "plain"}, _tri_weights, _tri),
 }
+
+
+def layout_of(config: Config, *, depth: int) -> HeadLayout:
+    """The layout of a head with this complete configuration, on a model of ``depth`` layers."""
+    layout = HEAD_KINDS[config["kind"]].layout
+    if layout is None:
+        raise TertiumError(f"The head {config['kind']} compares embeddings and reads no triples.")
+    return layout(config, depth)
+
+
+def weight_shapes(config: Config, shape: ModelShape) -> Shapes:
+    """Names and shapes of the weights of a head with this complete configuration."""
+    return HEAD_KINDS[config["kind"]].weights(config, shape)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors.numpy import save_file
 
 from tertium.errors import TertiumError
-from tertium.heads.layout import DEFAULTS, ModelShape, complete, weight_shapes
+from tertium.heads.layout import HEAD_KINDS, ModelShape, complete, weight_shapes
 from tertium.models.checkpoints import Arrays, read_arrays
 from tertium.records.manifest import FILE_NAME, Manifest
 from tertium.types import Pooling
@@ -164,7 +164,7 @@ class SavedHead:
 
 def read_head(folder: Path, config: Mapping[str, Any], shape: ModelShape) -> SavedHead:
     """The head with this configuration and the weights in ``folder``, of any precision."""
-    file, known = folder / HEAD, config["kind"] in DEFAULTS
+    file, known = folder / HEAD, config["kind"] in HEAD_KINDS
     weights = {name: value.astype(np.float32) for name, value in read_arrays(file).items()}
     if not known:  # a user's own head, which torch checks
         return SavedHead(dict(config), weights)

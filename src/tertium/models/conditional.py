@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from tertium.data.labels import OrderedLabels, read_labels
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
-from tertium.heads.layout import LAYOUTS, HeadLayout, ModelShape, layout_of
+from tertium.heads.layout import HEAD_KINDS, HeadLayout, ModelShape, layout_of
 from tertium.models.adapters import (
     HEAD,
     HeadHolder,
@@ -152,7 +152,7 @@ class ConditionalScorer(Part, TripleScorer):
     def layout(self) -> HeadLayout:
         """How the head reads a triple."""
         config = self._head.config
-        if config["kind"] not in LAYOUTS:
+        if config["kind"] not in HEAD_KINDS:
             return self.head.layout
         return layout_of(config, depth=model_shape(self._encoder).depth)
 

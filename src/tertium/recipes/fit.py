@@ -206,7 +206,7 @@ def _trained(
     report = {
         "recipe": called(chosen.recipe),
         "reasons": list(chosen.reasons),
-        "figure": "average_precision" if own.binary else "spearman",
+        "figure": own.headline,
         "pairs": {"trained_on": len(rest), "held_out": len(unseen)},
         "before": hundred(figures_[0]),
         "after": hundred(figures_[1]),

@@ -91,17 +91,13 @@ def evaluate_pairs(
         "pairs": len(own),
         "recognised": found.to_json(),
         "positives": None if yes is None else int(yes.sum()),
-        "headline": _headline(own),
+        "headline": own.headline,
         "models": results,
         "raters": rater_agreement(own.ratings, binary=own.binary),
         "notes": [*found.notes, *own.notes],
         "command": current_command(),
         "seed": seed,
     }
-
-
-def _headline(own: LabelledPairs) -> str:
-    return "average_precision" if own.binary else "spearman"
 
 
 def _leak_free(

@@ -1,5 +1,6 @@
 """The data of a report: graded sets, texts and runs."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +15,10 @@ from tertium.data.rows import GradedPair, GradedTriple
 from tertium.data.samples import sample_sentences
 from tertium.errors import TertiumError
 from tertium.files import sha256
-from tertium.models import resolve
-from tertium.records.manifest import read_manifest
+from tertium.models.names import takes_conditions
 from tertium.report.page import LeftOut
 from tertium.report.runs import Runs, read_runs
-from tertium.types import Kind, TextTriple
+from tertium.types import TextTriple
 
 __all__ = [
     "CONDITIONAL",
@@ -269,10 +269,7 @@ def _texts(file: Path | None, main: GradedSet | None) -> tuple[list[str], str]:
 def _conditional(models: Sequence[str]) -> bool:
     """Whether any of the models takes conditions; missing models do not."""
     for name in models:
-        try:
-            manifest = read_manifest(resolve(name))
-        except (TertiumError, OSError):
-            continue
-        if manifest is not None and manifest.kind is Kind.CONDITIONAL:
-            return True
+        with contextlib.suppress(TertiumError, OSError):
+            if takes_conditions(name):
+                return True
     return False
