@@ -5,7 +5,9 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from tertium.functional.reallocation import PADDING, augment_states, reweighting
-from tertium.heads.cross import Regressor, SelfAugmentation
+from tertium.heads.cross import SeaverHead
+from tertium.heads.layout import ModelShape
+from tertium.types import Encoded
 from tests.golden.cases import Case
 
 
@@ -24,19 +26,20 @@ def cross_encoder(case: Case) -> None:
                 own = (segments[row] == segment).nonzero().flatten()
                 case.same(weights[row][:, own][:, :, own], f"ex{row}.{name}")
         case.same(augment_states(states, weights), "reweighted_concat")
-        augmentation, regressor = _heads(case, states, alpha=float(alpha))
-        augmented = augmentation(states, attention, segments)
+        head = _head(case, states, alpha=float(alpha))
+        side = Encoded(states[:, 0], states, mask, attention=attention[None], segments=segments)
+        augmented = head.augmentation(states, head.attention(side), segments)
         case.same(augmented - alpha * states, "RO")
         case.same(augmented, f"a{at}.AO")
-        logits = regressor(augmented, segments)
+        logits = head.regressor(augmented, segments)
         case.same(logits, f"a{at}.logits")
         loss = mse_loss(logits.squeeze(1), case.tensors["labels"])
         case.same(loss, f"a{at}.loss")
         loss.backward()
         named = {
             **{f"encoder_model.{n}": p for n, p in model.named_parameters()},
-            **dict(regressor.named_parameters()),
-            **dict(augmentation.named_parameters()),
+            **dict(head.regressor.named_parameters()),
+            **dict(head.augmentation.named_parameters()),
         }
         prefix = f"a{at}.grad."
         for name in case.tensors:
@@ -44,13 +47,15 @@ def cross_encoder(case: Case) -> None:
                 case.same(named[name.removeprefix(prefix)].grad, name)
 
 
-def _heads(case: Case, states: Tensor, *, alpha: float) -> tuple[SelfAugmentation, Regressor]:
+def _head(case: Case, states: Tensor, *, alpha: float) -> SeaverHead:
     width, dimension = states.shape[1:]
-    augmentation = SelfAugmentation(dimension=dimension, heads=case.settings["heads"], alpha=alpha)
-    regressor = Regressor(dimension=dimension, length=width, dropout=0.0)
-    for module in (augmentation, regressor):
+    shape = ModelShape(
+        dimension=dimension, embedding=dimension, heads=case.settings["heads"], depth=1
+    )
+    head = SeaverHead(shape, alpha=alpha, regressor="flatten", length=width, dropout=0.0)
+    for module in (head.augmentation, head.regressor):
         module.load_state_dict({name: case.tensors[name] for name in module.state_dict()})
-    return augmentation, regressor
+    return head
 
 
 def _segments(ids: Tensor, mask: Tensor, *, separator: int) -> Tensor:
