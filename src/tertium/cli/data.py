@@ -101,7 +101,7 @@ def silver(
     shape: options.DataShape,
     as_json: options.Json = False,
 ) -> None:
-    """Have a strong model label pairs, as many of each grade, to train a smaller one on.
+    """Have a strong model label pairs, balanced over the grades, to train a smaller one on.
 
     Pairs of single texts are mined by --model. After an interruption the same command resumes.
 

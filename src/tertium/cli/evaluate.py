@@ -38,7 +38,8 @@ def evaluate(
     suite: Annotated[
         str,
         typer.Option(
-            help="sts, transfer, geometry, csts or mteb:NAME; several separated by commas.",
+            help="sts, transfer, geometry, csts, contrast, negations or mteb:NAME; several "
+            "separated by commas.",
             callback=checks.suites,
         ),
     ] = "sts",
@@ -88,7 +89,7 @@ def evaluate(
     file: LabelledFile,
     as_json: options.Json = False,
 ) -> None:
-    """Evaluate models on your own pairs, or one on STS, transfer tasks, geometry, or conditions.
+    """Evaluate models on your own pairs, or one model on benchmark suites.
 
     Example: tertium evaluate default --suite sts,geometry --data FOLDER
     """

@@ -81,7 +81,7 @@ NAMES: dict[str, NamedModel] = {
     "conditional": _shipped(
         "conditional",
         Kind.CONDITIONAL,
-        "similarity in a given respect from 1 to 5, trained on C-STS",
+        "similarity with respect to a condition, from 1 to 5, trained on C-STS",
     ),
     "conditional-base": _shipped(
         "conditional-base",
