@@ -90,6 +90,11 @@ def test_an_index_that_one_can_live_with(run: Run, tiny_bert: Path, texts: Path)
     assert json.loads(ran.out)["update"] == {"added": 1, "changed": 1, "columns": 0, "same": 1}
     ran = run("index", "update", "index", "--where", "year < 2000", "--set", "lang=it", "--json")
     assert json.loads(ran.out)["update"]["columns"] == 1
+    Path("short.csv").write_text("id,text\nn3,another\n")
+    assert "1 changed" in run("index", "update", "index", "short.csv").err
+    found = run("index", "search", "index", "another", "--where", "id = 'n3'", "--json")
+    hits = json.loads(found.out)["queries"][0]["hits"]
+    assert hits[0]["columns"] == {"year": 2003, "lang": "en"}  # what the file does not have stays
     Path("empty.csv").write_text("id,text\nn1,the same\nn3, \n")
     ran = run("index", "update", "index", "empty.csv")
     assert ran.code == 2 and "empty.csv:3: the text is empty; to delete it: tertium in" in ran.err
@@ -102,7 +107,7 @@ def test_an_index_that_one_can_live_with(run: Run, tiny_bert: Path, texts: Path)
     ran = run("index", "delete", "index", "--where", "lang = 'it'")
     assert "1 text deleted, 4 left" in ran.err and "are dead" in ran.err
     stats = json.loads(run("index", "stats", "index", "--json").out)
-    assert (stats["texts"], stats["vectors"], stats["dead"]) == (4, 8, 4)
+    assert (stats["texts"], stats["vectors"], stats["dead"]) == (4, 9, 5)
     ran = run("index", "compact", "index", "--json")
     assert json.loads(ran.out)["dead"] == 0
     ran = run("index", "export", "index", "-o", "out.parquet", *where, "--json")

@@ -238,12 +238,19 @@ def test_fusion_by_hand(tmp_path: Path) -> None:
 
 def test_updates_say_what_they_did(index: Index) -> None:
     texts = ["text 0", "other", "text 2", "new"]
-    columns = [{"year": 2000, "lang": "en", "price": "0.50", "zip": "00"}, {}, {"year": 1}, {}]
+    before = index.get("2")
+    columns = [{"year": 2000}, {}, {"year": 1, "lang": None, "never": None}, {}]
     found = index.update(texts, ids=["1", "2", "3", "x"], columns=columns)
     assert found == Updated(added=1, changed=1, columns=1, same=1)
     second, third = index.get("2"), index.get("3")
-    assert second is not None and (second.text, second.columns) == ("other", {})
-    assert third is not None and third.columns == {"year": 1}
+    assert before is not None and before.columns
+    assert second is not None and (second.text, second.columns) == ("other", before.columns)
+    assert third is not None and third.columns["year"] == 1
+    assert "lang" not in third.columns and "zip" in third.columns
+    assert "never" not in index.manifest.columns
+    assert index.set_columns({"zip": None}, where="id = '3'") == 1
+    third = index.get("3")
+    assert third is not None and "zip" not in third.columns
     assert index.update(["text 0 "], ids=["1"]) == Updated(changed=1)
     kept = index.get("1")
     assert kept is not None and kept.columns["lang"] == "en"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -314,7 +314,7 @@ def dedupe_vectors(
     partners = np.full(len(rows), -1, np.int64)
     scores = np.full(len(rows), -np.inf)
     exact = Method(method).chosen(len(rows)) is Method.EXACT
-    kept: Kept = MatrixKept(rows, threshold) if exact else GraphKept(rows)
+    kept = MatrixKept(rows, threshold) if exact else GraphKept(rows)
     if given:
         kept.add(np.arange(given), rows.block(0, given))
     with bar(total=len(rows), label="comparing", unit="text", show=progress) as shown:
@@ -360,25 +360,8 @@ def _decide(
             stays[at] = True
 
 
-class Kept(Protocol):
-    """Kept texts by the positions of their vectors."""
-
-    def nearest(self, start: int, block: Matrix) -> tuple[Positions, Scores]:
-        """Position and cosine of the nearest kept text of each row; -1 where none is near.
-
-        Args:
-            start: position of the first row.
-            block: the rows.
-        """
-        ...
-
-    def add(self, positions: Positions, block: Matrix) -> None:
-        """Keep these, later in the file than all before."""
-        ...
-
-
 class MatrixKept:
-    """Compares with every kept text.
+    """Kept texts by the positions of their vectors; each is compared with.
 
     Args:
         rows: all texts.
@@ -393,7 +376,12 @@ class MatrixKept:
         self._count = 0
 
     def nearest(self, start: int, block: Matrix) -> tuple[Positions, Scores]:
-        """Position and cosine of the nearest kept text of each row."""
+        """Position and cosine of the nearest kept text of each row; -1 where none is near.
+
+        Args:
+            start: position of the first row.
+            block: the rows.
+        """
         where = np.full(len(block), -1, np.int64)
         best = np.full(len(block), -np.inf)
         own = np.arange(start, start + len(block))
@@ -409,13 +397,13 @@ class MatrixKept:
         return where, best
 
     def add(self, positions: Positions, block: Matrix) -> None:
-        """Keep these."""
+        """Keep these, later in the file than all before."""
         self._positions[self._count : self._count + len(positions)] = positions
         self._count += len(positions)
 
 
 class GraphKept:
-    """Asks a graph for candidates; what it overlooks counts as not near."""
+    """The same by a graph, which names candidates; what it overlooks counts as not near."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows

@@ -12,6 +12,7 @@ __all__ = ["SLACK", "CosineBound", "Found", "close_in_block", "close_pairs", "ne
 
 SLACK = 1e-5  # products of blocks are nearer than that to the similarity that decides
 _HELD = 1 << 20  # similarities held at once: 4 MB
+_GATHERED = 1024  # rows that are picked out at once: they stay in a processor's cache
 _PICKED = 1 << 18  # numbers of candidates' vectors held at once
 _LEFT, _RIGHT = 512, 2048  # rows of a block: their products stay in a processor's cache
 
@@ -58,14 +59,11 @@ def _nearest(rows: Rows, queries: Matrix, k: int, allowed: NDArray[np.bool_] | N
     positions = np.empty((len(queries), 0), np.int64)
     if not k:
         return positions
-    for start, block in rows.blocks(min(max(_HELD // len(queries), _LEFT), 1 << 16)):
-        own = np.arange(start, start + len(block))
-        here = None if allowed is None else allowed[start : start + len(block)]
-        if here is not None and 2 * here.sum() < len(here):
-            own, block, here = own[here], block[here], None
+    size = min(max(_HELD // len(queries), _LEFT), 1 << 16)
+    for own, block, left_out in _allowed_blocks(rows, allowed, size):
         products = queries @ block.T
-        if here is not None:
-            products[:, ~here] = -np.inf
+        if left_out is not None:
+            products[:, left_out] = -np.inf
         scores = np.hstack([scores, products])
         positions = np.hstack([positions, np.broadcast_to(own, products.shape)])
         if scores.shape[1] > k:
@@ -73,6 +71,21 @@ def _nearest(rows: Rows, queries: Matrix, k: int, allowed: NDArray[np.bool_] | N
             scores = np.take_along_axis(scores, best, axis=1)
             positions = np.take_along_axis(positions, best, axis=1)
     return positions
+
+
+def _allowed_blocks(
+    rows: Rows, allowed: NDArray[np.bool_] | None, size: int
+) -> Iterator[tuple[Positions, Matrix, NDArray[np.bool_] | None]]:
+    """Positions, vectors, and which of them are not allowed: few are picked out, most are left."""
+    if allowed is not None and 2 * allowed.sum() < len(allowed):
+        picked = np.flatnonzero(allowed)
+        for at in range(0, len(picked), _GATHERED):
+            some = picked[at : at + _GATHERED]
+            yield some, rows.take(some), None
+        return
+    for start, block in rows.blocks(size):
+        stop = start + len(block)
+        yield np.arange(start, stop), block, None if allowed is None else ~allowed[start:stop]
 
 
 def ranked(rows: Rows, queries: Matrix, positions: Positions) -> Found:

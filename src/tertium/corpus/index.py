@@ -196,7 +196,7 @@ class Index:
     ) -> Updated:
         """Replace texts by their ids, and add those whose ids are new.
 
-        Only texts that changed are encoded. Without ``columns``, those of a text stay.
+        Only texts that changed are encoded. Columns that are not given stay; None empties one.
         """
         addition = Addition(texts, self.model, ids, columns, None, passages, progress)
         with self._changing(encodes=True) as writer:

@@ -227,7 +227,7 @@ class Writer:
                     if old is None:
                         new.append(entry)
                         continue
-                    columns = {} if addition.columns is None else _other_columns(entry, old)
+                    columns = _other_columns(entry, old)
                     store.set_columns(old.number, columns)
                     if entry.text != old.text:
                         changed.append((entry._replace(number=old.number), old))
@@ -264,7 +264,7 @@ class Writer:
             found = (
                 list(self._found(self.committed, where))
                 if ids is None
-                else list(store.by_ids(self.committed, list(dict.fromkeys(ids))).values())
+                else list(store.by_ids(self.committed, ids).values())
             )
             store.delete(found)
             dead = sum(entry.passages for entry in found)
@@ -382,7 +382,8 @@ class Writer:
         )
 
     def _columns(self, manifest: IndexManifest, entries: Sequence[Entry]) -> tuple[str, ...]:
-        names = {name: None for entry in entries for name in entry.columns}
+        given = (item for entry in entries for item in entry.columns.items())
+        names = [name for name, value in given if value is not None]
         return self._store.add_columns(manifest.columns, names)
 
     def _found(self, manifest: IndexManifest, where: str | None) -> Iterator[Entry]:
@@ -549,13 +550,12 @@ def _names(values: Iterable[str]) -> list[str]:
 
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     """Columns by their names as files have them, without regard to case."""
-    return {name.strip().lower(): value for name, value in values.items() if value is not None}
+    return {name.strip().lower(): value for name, value in values.items()}
 
 
 def _other_columns(entry: Entry, old: Entry) -> dict[str, Any]:
-    """Columns that differ from those of before; None empties one."""
-    columns = dict.fromkeys(old.columns) | entry.columns
-    return {name: value for name, value in columns.items() if value != old.columns.get(name)}
+    """Columns that differ from those of before; None empties one, and what is not named stays."""
+    return {name: value for name, value in entry.columns.items() if value != old.columns.get(name)}
 
 
 def _checked(text: str, row: int) -> str:
