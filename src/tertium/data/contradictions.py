@@ -1,9 +1,9 @@
-"""Pairs that contradict each other, and pairs that only look so: to learn and to choose from.
+"""Pairs that contradict each other, and pairs that only seem to, for training and selection.
 
-Contradictions are rare among pairs that people have graded, so that a model which learns from those
-alone hears a "not" as one small word among others. These rows are made of sets that say what
-contradicts what, of sentences negated by rule, and of opposites (``contrasts/antonyms.yaml``): a
-text, its opposite denied (which agrees), itself denied and its opposite (which contradict).
+Contradictions are rare among graded pairs, so a model trained only on those treats "not" as just
+another small word. These rows are made from sets with labelled contradictions, from sentences
+negated by rule, and from opposites (``contrasts/antonyms.yaml``): a text, its negated opposite
+(which agrees), its negation and its opposite (which contradict).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 
 _FOLDER = Path(__file__).parent / "contrasts"
 ITEMS = _FOLDER / "items.tsv"
-_KEPT_APART = 5  # one of so many groups of opposites is never learned from
-# How many rows, sentences or texts of a source are used: opposites are few, and must be heard.
+_KEPT_APART = 5  # one in five groups of opposites is never learned from
+# Maximum rows of a source, since opposites are few and must not be outweighed.
 _MOST = {"nli": 11_000, "negated": 3_500, "by rule": 2_000, "said again": 5_000, "unrelated": 500}
-_LONGEST = 20  # words of a sentence that is denied or reworded
+_LONGEST = 20  # maximum words of a sentence that is negated or reworded
 Pairs = Iterator[tuple[str, str, float]]
 T = TypeVar("T")
 
@@ -50,12 +50,12 @@ Half = Literal["choosing", "reporting"]
 
 
 def half_of(text: str) -> Half:
-    """Which half an item belongs to: by a hash of its text, so that no list must be kept."""
+    """Which half an item belongs to, by a hash of its text."""
     return "choosing" if _hash(text) % 2 else "reporting"
 
 
 def part_of(sentence: str) -> Literal["train", "test"]:
-    """Whether a negated sentence is learned from or measured on: a tenth is for measuring."""
+    """Whether a negated sentence is for training or testing; a tenth is for testing."""
     return "test" if _hash(sentence) % 10 == 0 else "train"
 
 
@@ -65,13 +65,13 @@ def _hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A text with one that says the same in other words, and one that hardly differs but does not.
+    """A text with a paraphrase, and with a text that barely differs but means something else.
 
     Attributes:
-        kind: in what the farther text differs.
-        text: compared with both.
-        nearer: says the same.
-        farther: says something else.
+        kind: the kind of difference.
+        text: the text.
+        nearer: the paraphrase.
+        farther: the text that means something else.
     """
 
     kind: str
@@ -81,7 +81,7 @@ class Contrast:
 
     @property
     def half(self) -> Half:
-        """Whether choices may look at it."""
+        """Whether it is for choosing a model or for reporting."""
         return half_of(self.text)
 
 
@@ -98,12 +98,12 @@ class Opposition:
     """A text with one that means the same and two that mean the opposite.
 
     Attributes:
-        text: says that something is so.
-        same: denies its opposite.
-        denied: denies it.
-        opposite: says its opposite.
-        learned: whether rows to learn from may use these words.
-        half: of those that people wrote, whether choices may look at it.
+        text: an affirmative text.
+        same: its negated opposite.
+        denied: its negation.
+        opposite: its opposite.
+        learned: whether training data may use these words.
+        half: whether a text written by people is for choosing a model or for reporting.
     """
 
     text: str
@@ -115,13 +115,13 @@ class Opposition:
 
     @property
     def texts(self) -> tuple[str, str, str, str]:
-        """All four."""
+        """All four texts."""
         return self.text, self.same, self.denied, self.opposite
 
 
 @dataclass(frozen=True)
 class _Phrase:
-    """Something said of a subject: affirmed and denied, each in several ways."""
+    """A statement about a subject: affirmed and negated, each in several ways."""
 
     affirmed: tuple[str, ...]
     denied: tuple[str, ...]
@@ -211,7 +211,7 @@ def _word_pairs(words: str, separator: str | None) -> list[tuple[str, str]]:
 
 @cache
 def _groups() -> dict[str, str]:
-    """Each word's group: words that are opposites of each other, however many steps apart."""
+    """Each word's group: words that are connected by opposites."""
     leader: dict[str, str] = {}
 
     def find(word: str) -> str:
@@ -235,11 +235,11 @@ def _is_learned(word: str) -> bool:
 
 
 def opposites(*, seed: int = 0, subjects: int | None = None) -> list[Opposition]:
-    """Every pair of opposites with some of its subjects, both ways round.
+    """Every pair of opposites with some of its subjects, in both directions.
 
     Args:
-        seed: of the choice of subjects and ways to say it.
-        subjects: how many for each pair of opposites (default: all).
+        seed: random seed for subjects and wordings.
+        subjects: number of subjects for each pair of opposites (default: all).
     """
     draw = random.Random(seed)
     found: list[Opposition] = []
@@ -260,7 +260,7 @@ def opposites(*, seed: int = 0, subjects: int | None = None) -> list[Opposition]
 
 
 def _forms(word: str) -> tuple[str, str]:
-    """A verb's base and past, which stand side by side: ``go up went up``, ``keep kept silent``."""
+    """Base and past form of a verb, from ``go up went up`` or ``keep kept silent``."""
     parts = word.split()
     middle = len(parts) // 2
     if len(parts) % 2 or parts[1:middle] != parts[middle + 1 :]:  # what follows belongs to both
@@ -271,7 +271,7 @@ def _forms(word: str) -> tuple[str, str]:
 
 @cache
 def everyday_opposites() -> tuple[Opposition, ...]:
-    """Everyday sentences with their denied opposites, written one by one; nothing learns them."""
+    """Everyday sentences with their negated opposites, written by hand and never learned from."""
     with (_FOLDER / "everyday.tsv").open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         return tuple(Opposition(**row, learned=False) for row in rows)  # type: ignore[arg-type]
@@ -303,14 +303,14 @@ def contradictions(
     texts: Iterable[str],
     without: Iterable[str] = (),
 ) -> list[GradedPair]:
-    """Pairs and whether they contradict each other (1) or not (0), always the same ones.
+    """Pairs that contradict each other (1) or not (0), always the same ones.
 
     Args:
         nli: premise, hypothesis and label.
         negated: a sentence and its negation.
-        graded: pairs and their grades from 0 to 5; from 2 on they do not contradict each other.
-        texts: sentences of any kind, to be negated by rule.
-        without: texts that must not be learned.
+        graded: pairs and their grades from 0 to 5; with at least 2 they do not contradict.
+        texts: sentences of any kind, to negate by rule.
+        without: texts to exclude from training.
     """
     draw = random.Random(0)
     kept_out = {_plain(text) for text in without}
@@ -349,7 +349,7 @@ def _labelled(pairs: Iterable[tuple[str, str, str]]) -> Pairs:
 
 
 def _around_negations(pairs: list[tuple[str, str]], draw: random.Random) -> Pairs:
-    """A sentence contradicts its negation; neither contradicts itself in other words."""
+    """A sentence contradicts its negation; neither contradicts a rewording of itself."""
     for sentence, negation in pairs:
         yield sentence, negation, 1.0
         if draw.random() < 0.5:
@@ -380,7 +380,7 @@ def _around_opposites(draw: random.Random) -> Pairs:
 
 
 def _denials(draw: random.Random) -> Pairs:
-    """The same for ways of denying that do not mirror the affirmed sentence."""
+    """The same for negations that do not mirror the affirmative sentence."""
     for group in _lists()["states"]:
         for words in _word_pairs(group["words"], None):
             if not _is_learned(words[0]):
@@ -400,7 +400,7 @@ def _denials(draw: random.Random) -> Pairs:
 
 @cache
 def _by_word() -> dict[str, list[str]]:
-    """Opposites of each adjective that may be learned from."""
+    """Opposites of each adjective that training may use."""
     found: dict[str, list[str]] = {}
     for group in _lists()["states"]:
         for first, second in _word_pairs(group["words"], None):
@@ -412,7 +412,7 @@ def _by_word() -> dict[str, list[str]]:
 
 @cache
 def opposite_words() -> dict[str, list[str]]:
-    """Opposites of each word: of adjectives, and of verbs in their forms."""
+    """Opposites of each word: adjectives, and verbs in all forms."""
     found: dict[str, list[str]] = {}
     lists = _lists()
     pairs = [pair for group in lists["states"] for pair in _word_pairs(group["words"], None)]
@@ -433,7 +433,7 @@ _PREDICATE = re.compile(
 
 
 def _in_context(texts: list[str], draw: random.Random) -> Pairs:
-    """Opposites inside sentences that people wrote."""
+    """Opposites in sentences written by people."""
     opposite_of = _by_word()
     for text in texts:
         match = _PREDICATE.search(text)
@@ -454,7 +454,7 @@ _AUXILIARY = re.compile(
 
 
 def _by_rule(texts: list[str], draw: random.Random) -> Pairs:
-    """Sentences of people, denied by rule, and the same with nothing denied."""
+    """Sentences written by people, negated by rule, and rewordings without negation."""
     for text in _some(texts, _MOST["by rule"], draw):
         match = _AUXILIARY.search(text)
         if match is None:
@@ -470,13 +470,13 @@ def _by_rule(texts: list[str], draw: random.Random) -> Pairs:
 
 
 def _said_again(texts: list[str], draw: random.Random) -> Pairs:
-    """Sentences of people, much reworded: other words alone are no contradiction."""
+    """Sentences written by people, heavily reworded: other words do not contradict."""
     for text in _some(texts, _MOST["said again"], draw):
         yield text, _translated(_synonyms(reworded(text, draw), draw), draw), 0.0
 
 
 def _silent(graded: Iterable[tuple[str, str, float]]) -> Pairs:
-    """Pairs that people found alike: what differs there is no contradiction; the nearest twice."""
+    """Pairs graded as similar, whose differences do not contradict; the most similar twice."""
     for a, b, grade in graded:
         if grade >= 2:
             yield a, b, 0.0
@@ -533,7 +533,7 @@ _SMALL = {"the", "a", "an", "this", "these", "that", "of", "in", "to", "on", "fo
 
 
 def _translated(text: str, draw: random.Random) -> str:
-    """As a translation may have it: small words come and go, and neighbours change places."""
+    """Like a translation: small words come and go, and neighbours are swapped."""
     words = [word for word in text.split() if word.lower() not in _SMALL or draw.random() < 0.7]
     for at in range(len(words) - 1, 0, -1):
         chance = draw.random()
@@ -592,7 +592,7 @@ _WAYS: tuple[Callable[[str, random.Random], str], ...] = (
 
 
 def reworded(text: str, draw: random.Random) -> str:
-    """The same, more or less, in slightly other words; nothing in it is denied or reversed."""
+    """Roughly the same text in slightly different words, with nothing negated or reversed."""
     for way in draw.sample(_WAYS, draw.choice((1, 2, 3, 4))):
         text = way(text, draw).strip() or text
     return text
