@@ -9,13 +9,14 @@ from sentence_transformers import CrossEncoder
 
 from tertium import models
 from tertium.data.labels import OrderedLabels
-from tertium.engines.loading import load_conditional, load_embedder
+from tertium.engines.loading import load_embedder
 from tertium.errors import TertiumError
 from tertium.heads import CONDITIONAL_HEADS
 from tertium.models import ConditionalScorer, Encoder
 from tertium.models import attention as capturing
 from tertium.models.base import Embedder, TripleScorer
 from tertium.models.conditional import model_shape
+from tertium.models.loading import as_conditional
 from tertium.models.tokens import BlankConditionWarning, TruncationWarning
 from tertium.records.manifest import TrainingData, read_manifest
 from tertium.types import Kind
@@ -190,7 +191,7 @@ def test_models_for_another_question_are_refused(tiny_bert: Path, tmp_path: Path
     with pytest.raises(TertiumError, match="gives no vectors"):
         load_embedder(tmp_path / "model")
     with pytest.raises(TertiumError, match=r"does not take conditions. 'conditional' does"):
-        load_conditional(tiny_bert)
-    assert isinstance(load_conditional(tmp_path / "model"), ConditionalScorer)
-    with pytest.raises(TertiumError, match="reads 99 tokens, and the model 64"):
+        as_conditional(models.load(tiny_bert))
+    assert isinstance(as_conditional(models.load(tmp_path / "model")), ConditionalScorer)
+    with pytest.raises(TertiumError, match="reads 99 tokens, but the model only 64"):
         scorer_of(tiny_bert, {"kind": "cross", "regressor": "flatten", "length": 99})

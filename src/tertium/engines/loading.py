@@ -10,12 +10,12 @@ from tertium.engines.plan import apply, plan
 from tertium.errors import TertiumError, TertiumWarning, require
 from tertium.hardware import has_accelerator
 from tertium.models import loading
-from tertium.models.base import Embedder, Model, TripleScorer
+from tertium.models.base import Embedder, Model
 from tertium.models.names import resolve
 from tertium.models.tokenizer import NotLightError
 from tertium.types import EngineName, Pooling
 
-__all__ = ["load", "load_conditional", "load_embedder", "opened", "plan_for"]
+__all__ = ["load", "load_embedder", "opened", "plan_for"]
 
 
 def load(
@@ -153,8 +153,3 @@ def _by_torch(planned: Plan) -> bool:
 def load_embedder(name: str | os.PathLike[str] = "default", **options: Any) -> Embedder:
     """Load a model that must have embeddings; takes the options of :func:`load`."""
     return loading.as_embedder(load(name, **options))
-
-
-def load_conditional(name: str | os.PathLike[str] = "conditional", **options: Any) -> TripleScorer:
-    """Load a model that must take conditions; takes the options of :func:`load`."""
-    return loading.as_conditional(load(name, **options))
