@@ -255,7 +255,7 @@ class TestProgram:
         ("program", "said"),
         [
             ("no-such-program", "does not start"),
-            ("false", "failed: it says nothing"),
+            ("false", "failed: no message"),
             ("head -1", "read 4 lines and wrote 1"),
         ],
     )

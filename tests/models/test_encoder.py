@@ -407,7 +407,7 @@ def test_an_empty_batch_has_no_features(bert: Encoder) -> None:
 
 def test_texts_that_the_vocabulary_does_not_know_are_counted(tiny_bert: Path) -> None:
     encoder = models.load(tiny_bert)
-    with pytest.warns(UnknownTextWarning, match="2 of 4 distinct texts hold nothing"):
+    with pytest.warns(UnknownTextWarning, match="2 of 4 distinct texts contain nothing"):
         rows = encoder.encode(["zzz", "yyy xxx", "the zzz", ""])
     assert rows.shape == (4, 32)
     with warnings.catch_warnings():

@@ -137,5 +137,5 @@ def test_a_decoder_is_pooled_at_its_last_token(tmp_path: Path) -> None:
 
 
 def test_code_that_comes_with_a_model_is_run_aloud(bert: Encoder) -> None:
-    with pytest.warns(TertiumWarning, match="is run on this machine with your rights"):
+    with pytest.warns(TertiumWarning, match="runs on this machine with your permissions"):
         models.load(str(bert.source), trust_remote_code=True)

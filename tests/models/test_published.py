@@ -66,7 +66,7 @@ def test_other_hub_ids_keep_the_mean(hub: Path, tiny_bert: Path) -> None:
 def test_a_hub_model_without_safetensors_names_the_remedy(hub: Path, tiny_bert: Path) -> None:
     hub_folder(tiny_bert, hub)
     (hub / "model.safetensors").unlink()
-    with pytest.raises(TertiumError, match=r"No safetensors.*refs/pr/.*tertium convert") as caught:
+    with pytest.raises(TertiumError, match=r"no safetensors.*refs/pr/.*tertium convert") as caught:
         models.load(UNSUPERVISED)
     assert UNSUPERVISED in str(caught.value)
 

@@ -41,7 +41,7 @@ def test_an_index_knows_the_length_of_its_vectors(tiny_bert: Path, tmp_path: Pat
 
 
 def test_what_cannot_be_cut(tiny_bert: Path) -> None:
-    with pytest.raises(TertiumError, match="take 1 to 32"):
+    with pytest.raises(TertiumError, match="choose 1 to 32"):
         tertium.load(tiny_bert, truncate_dim=33)
-    with pytest.raises(TertiumError, match="sts is not a single encoder"):
+    with pytest.raises(TertiumError, match="for a single encoder, which sts is not"):
         tertium.load("sts", truncate_dim=64)
