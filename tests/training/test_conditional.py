@@ -70,7 +70,7 @@ def test_a_batch_has_labels_and_groups(module: ConditionalModule) -> None:
     batch = collate([EXAMPLES[0], EXAMPLES[1]])
     assert batch["labels"].tolist() == [1.0, 0.25, 0.5]
     assert batch["groups"].tolist() == [0, 0, 1]
-    sequences = len(module.conditional.head.sequences)
+    sequences = len(module.conditional.head.layout.sequences)
     assert len(batch["input_ids"]) == 3 * sequences
     assert max(collate.lengths(EXAMPLES)) == batch["input_ids"].shape[1]
 
