@@ -41,6 +41,18 @@ def recipe(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # train
 
 
+def test_an_interruption_names_the_way_to_resume(
+    run: Run, recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tertium.recipes.train.train", interrupted)
+    ran = run("train", recipe, "-o", tmp_path / "model")
+    assert ran.code == 130
+    assert ran.err.strip().endswith("are kept; rerun the command with --resume")
+
+
 def test_strict_data_from_the_command_line(
     run: Run, recipe: str, benchmarks_folder: Path, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from tests.conftest import ROOT
 
 pytestmark = [
     pytest.mark.attack,
+    pytest.mark.long,
     pytest.mark.integration,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials fork"),
 ]

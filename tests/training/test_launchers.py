@@ -23,7 +23,7 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.integration
 def test_accelerate_launches_two_processes_that_train_one_model(
     tiny_bert: Path, tmp_path: Path

@@ -105,12 +105,12 @@ def note(message: str) -> None:
 
 
 @contextmanager
-def interruptible(kept: str) -> Iterator[None]:
-    """Say on an interruption what is kept of work that the same command resumes."""
+def interruptible(kept: str, remedy: str = "rerun the command to resume") -> Iterator[None]:
+    """Say on an interruption what is kept, and how to resume."""
     try:
         yield
     except KeyboardInterrupt:
-        note(f"{kept} are kept; rerun the command to resume")
+        note(f"{kept} are kept; {remedy}")
         raise typer.Exit(130) from None
 
 

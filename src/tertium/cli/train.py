@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tertium.cli import checks, options
-from tertium.cli.output import note, save_figures, show, table
+from tertium.cli.output import interruptible, note, save_figures, show, table
 from tertium.errors import TertiumError, require
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tertium.recipes.train import Trained
 
 __all__ = ["distil", "lowshot", "recipes", "sweep", "train"]
+
+_KEPT = ("finished stages and checkpoints", "rerun the command with --resume")
 
 ModelFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")]
 
@@ -91,17 +93,18 @@ def train(
     from tertium.evaluation.report import current_command
     from tertium.recipes.train import train as run
 
-    trained = run(
-        given,
-        output,
-        data=data,
-        resume=resume,
-        seed=seed,
-        settings={**own, **settings},
-        command=current_command(),
-        evaluate_after=evaluation,
-        strict_data=strict_data,
-    )
+    with interruptible(*_KEPT):
+        trained = run(
+            given,
+            output,
+            data=data,
+            resume=resume,
+            seed=seed,
+            settings={**own, **settings},
+            command=current_command(),
+            evaluate_after=evaluation,
+            strict_data=strict_data,
+        )
     _show_trained(trained, as_json=as_json)
 
 
@@ -193,24 +196,25 @@ def distil(
         "batch_size": batch_size,
         "learning_rate": learning_rate,
     }
-    trained = run(
-        teachers,
-        student,
-        texts,
-        output,
-        weight=weight,
-        keep_projection=keep_projection,
-        pooling=pooling,
-        max_length=max_length,
-        layers=kept,
-        schedule={name: value for name, value in given.items() if value is not None},
-        settings=parse_settings(set_),
-        data=data,
-        resume=resume,
-        seed=seed,
-        command=current_command(),
-        evaluate_after=evaluation,
-    )
+    with interruptible(*_KEPT):
+        trained = run(
+            teachers,
+            student,
+            texts,
+            output,
+            weight=weight,
+            keep_projection=keep_projection,
+            pooling=pooling,
+            max_length=max_length,
+            layers=kept,
+            schedule={name: value for name, value in given.items() if value is not None},
+            settings=parse_settings(set_),
+            data=data,
+            resume=resume,
+            seed=seed,
+            command=current_command(),
+            evaluate_after=evaluation,
+        )
     _show_trained(trained, as_json=as_json)
 
 
