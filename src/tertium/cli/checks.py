@@ -4,12 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tertium.errors import TertiumError, unknown_name
+from tertium.errors import unknown_name
 
 __all__ = [
     *("data_folder", "engine", "file", "index", "method", "model", "new_folder", "pooling"),
-    *("is_data", "poolings", "recipe", "recipe_or_data", "suites", "sweep", "text", "threshold"),
-    "vectors",
+    *("is_data", "poolings", "recipe", "recipe_or_data", "suites", "sweep", "threshold", "vectors"),
 ]
 
 
@@ -33,13 +32,6 @@ def model(name: str) -> None:
 
     if name not in NAMES:
         resolve(name)
-
-
-@_callback
-def text(given: str) -> None:
-    """A text with at least one visible character."""
-    if not given.strip():
-        raise TertiumError("A text to compare is empty.")
 
 
 @_callback

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tertium.cli import checks, options
+from tertium.cli import options
 from tertium.cli.output import bar, cell, show, table
 
 if TYPE_CHECKING:
@@ -16,11 +16,8 @@ __all__ = ["compare"]
 
 
 def compare(
-    a: Annotated[str, typer.Argument(help="The first text.", callback=checks.text)],
-    b: Annotated[
-        list[str],
-        typer.Argument(help="One or more texts to compare it with.", callback=checks.text),
-    ],
+    a: Annotated[str, typer.Argument(help="The first text.")],
+    b: Annotated[list[str], typer.Argument(help="One or more texts to compare it with.")],
     on: Annotated[
         list[str],
         typer.Option(

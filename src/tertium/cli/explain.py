@@ -30,8 +30,8 @@ _NEAREST = "bold underline"
 
 
 def explain(
-    a: Annotated[str, typer.Argument(help="The first text.", callback=checks.text)],
-    b: Annotated[str, typer.Argument(help="The second text.", callback=checks.text)],
+    a: Annotated[str, typer.Argument(help="The first text.")],
+    b: Annotated[str, typer.Argument(help="The second text.")],
     on: options.Condition = None,
     model: options.Scorer = None,
     method: Annotated[
