@@ -53,7 +53,8 @@ def test_as_a_dictionary(
                 assert (found.added, found.changed) == (len(new), len(other))
                 assert sorted(model.seen) == sorted(value[name] for name in (*new, *other))
                 texts |= value
-                fields |= {name: {"word": word} for name, word in value.items()}
+                for name, word in value.items():
+                    fields[name] = fields.get(name, {}) | {"word": word}
             elif kind == "delete":
                 here = [name for name in value if name in texts]
                 told = pytest.warns(TertiumWarning) if len(here) < len(value) else nullcontext()
