@@ -16,7 +16,7 @@ START = time.perf_counter()
 def data_folder() -> Path:
     """The benchmark sets, in the folder that ``TERTIUM_DATA`` names.
 
-    An encrypted C-STS among them needs ``TERTIUM_CSTS_PASSWORD``.
+    An encrypted C-STS among them needs its password, in ``TERTIUM_CSTS_PASSWORD`` or beside it.
     """
     folder = find_folder()
     if folder is None:

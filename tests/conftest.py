@@ -62,14 +62,6 @@ def _no_benchmarks_unasked() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _csts_password() -> None:
-    """The password of the bundles in the data folder, where a file there gives it."""
-    file = DATA / "csts.password"
-    if file.is_file():
-        os.environ.setdefault("TERTIUM_CSTS_PASSWORD", file.read_text().strip())
-
-
-@pytest.fixture(autouse=True, scope="session")
 def _no_progress_lines() -> None:
     progress._LINE_SECONDS = 1e6  # or a slow machine would write more than a test expects
 

@@ -7,7 +7,7 @@ import pytest
 from tertium import hardware
 from tertium.engines.tuning import machine
 from tertium.evaluation.report import Provenance
-from tertium.hardware import cores, instructions, processor
+from tertium.hardware import cores, fast_bfloat16, instructions, processor
 
 X86 = """\
 processor\t: 0
@@ -68,3 +68,16 @@ def test_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "processor", lambda: "Intel64 Family 6")
     assert processor() == "Intel64 Family 6"
     assert instructions() == frozenset() and cores() >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "fast"),
+    [(X86, False), (ARM, False), (None, True)]
+    + [(f"flags\t: fpu {flag}\n", True) for flag in ("avx512_bf16", "amx_bf16", "bf16")],
+)
+def test_bfloat16(
+    text: str | None, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described(text, tmp_path, monkeypatch)
+    monkeypatch.setattr(hardware, "_sysctl", lambda name: "")
+    assert fast_bfloat16() is fast

@@ -12,6 +12,7 @@ __all__ = [
     "architecture",
     "cores",
     "default_threads",
+    "fast_bfloat16",
     "fast_integers",
     "has_accelerator",
     "instructions",
@@ -54,6 +55,11 @@ def fast_integers() -> bool:
     products.
     """
     return bool({"avx2", "asimddp"} & instructions())
+
+
+def fast_bfloat16() -> bool:
+    """Whether the processor computes in bfloat16 itself, so far as it says what it can do."""
+    return not instructions() or bool({"avx512bf16", "amxbf16", "bf16"} & instructions())
 
 
 def cores() -> int:

@@ -114,6 +114,19 @@ def test_a_wrong_or_missing_password_leaves_nothing_behind(
     assert not cache.exists()
 
 
+@needs_openssl
+def test_the_password_may_lie_beside_the_bundle(
+    bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(csts.PASSWORD)
+    beside = bundle.with_name(csts.PASSWORD_FILE)
+    beside.write_bytes(b"\xff\0wrong")
+    with pytest.raises(TertiumError, match=f"Check {csts.PASSWORD} or {csts.PASSWORD_FILE}"):
+        csts.find_file(bundle.parent, "test")
+    beside.write_text(f"{SECRET}\n")
+    assert csts.find_file(bundle.parent, "test") is not None
+
+
 def test_without_openssl_the_message_says_so(
     write: Write, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +161,7 @@ def test_a_damaged_bundle(
     content: Callable[[bytes], bytes], reason: str, bundle: Path, cache: Path
 ) -> None:
     bundle.write_bytes(content(bundle.read_bytes()))
-    message = rf"{csts.BUNDLE} {reason} .*Check {csts.PASSWORD}; .* Get C-STS from"
+    message = rf"{csts.BUNDLE} {reason} .*Check {csts.PASSWORD} .* Get C-STS from"
     with pytest.raises(TertiumError, match=message):
         csts.find_file(bundle.parent, "train")
     assert not cache.exists()
@@ -210,7 +223,8 @@ def test_an_unpacking_that_lost_the_race_gives_way(
 @pytest.mark.data
 @needs_openssl
 def test_the_real_bundle_is_read(data_folder: Path) -> None:
-    if not (data_folder / csts.BUNDLE).is_file() or csts.PASSWORD not in os.environ:
+    known = csts.PASSWORD in os.environ or (data_folder / csts.PASSWORD_FILE).is_file()
+    if not (data_folder / csts.BUNDLE).is_file() or not known:
         pytest.skip("no bundle, or no password")
     path = csts.find_file(data_folder, "validation")
     assert path is not None and path.read_bytes().startswith(b"sentence1,sentence2,condition,label")

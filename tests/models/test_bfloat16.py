@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 from transformers import AutoModel
 
 import tertium
-from tertium.errors import TertiumError
+from tertium.errors import TertiumError, TertiumWarning
 from tertium.models import Encoder, bfloat16
 from tertium.models import encoder as encoder_module
 from tertium.models.bfloat16 import bfloat16_state, check_bfloat16
@@ -108,6 +109,16 @@ def test_the_cap(survives: bool, behave: Behave, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(TertiumError, match=said):
             check_bfloat16()
     assert seen == [BELOW_AMX]
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_emulation_is_slow(fast: bool, behave: Behave, monkeypatch: pytest.MonkeyPatch) -> None:
+    behave("fine")
+    monkeypatch.setattr(bfloat16, "fast_bfloat16", lambda: fast)
+    said = r"several times slower than float32\. To be faster, train with precision float32\.$"
+    with nullcontext() if fast else pytest.warns(TertiumWarning, match=said):
+        check_bfloat16(remedy="train with precision float32")
+    assert bfloat16_state() == ("runs" if fast else "runs by emulation, slower than float32")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

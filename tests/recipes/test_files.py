@@ -209,6 +209,7 @@ def test_settings_by_name_number_and_kind(recipe: str) -> None:
                 "stages.two.select={task: STS-B, every: 7}",
                 "stages.one.data.sources=[{name: STS-B}]",
                 "stages.one.train.clip=null",
+                "stages.*.train.batch_size=7",
             ]
         ),
     )
@@ -218,6 +219,7 @@ def test_settings_by_name_number_and_kind(recipe: str) -> None:
     assert (one.objectives[0].slope, two.objectives[0].threshold) == (4, 0.1)
     assert two.select is not None and two.select.every == 7
     assert one.data.sources[0].name == "STS-B"
+    assert one.train.batch_size == two.train.batch_size == 7
 
 
 @pytest.mark.parametrize(
@@ -229,6 +231,7 @@ def test_settings_by_name_number_and_kind(recipe: str) -> None:
         ("stages.2.train.epochs=1", "no '2' here"),
         ("stages.one.objectives.l1.slope=1", "no 'l1' here; there are 0, smooth_k2"),
         ("summary.text.more=1", "leads nowhere"),
+        ("encoder.*=1", r"encoder\.\*: "),
         ("summary.text=1", "leads nowhere"),
         ("encoder.model=[unclosed", "not YAML"),
         ("stages.one.train.epoch=1", r"stages\.one\.train\.epoch"),

@@ -23,6 +23,7 @@ __all__ = ["BUNDLE", "PASSWORD", "PUBLISHED", "find_file", "relabelled"]
 
 BUNDLE = "csts.tar.gz.enc"
 PASSWORD = "TERTIUM_CSTS_PASSWORD"  # the name of a variable, not a password
+PASSWORD_FILE = "csts.password"  # beside the bundle, where the variable is not set
 _CIPHER = ("-aes-256-cbc", "-pbkdf2", "-md", "sha256", "-iter", "10000")
 _LARGEST = 64 << 20  # bytes of a bundle, and of its archive; C-STS has 3 MB
 
@@ -160,12 +161,20 @@ def _whole_or_absent(target: Path) -> Iterator[Path]:
 
 
 def _decrypt(bundle: Path, published: Published) -> bytes:
-    if not os.environ.get(PASSWORD):
-        raise TertiumError(f"{bundle} is encrypted. Set {PASSWORD} to its password.")
-    source = ["-pass", f"env:{PASSWORD}", "-in", str(bundle)]
-    command = ["openssl", "enc", "-d", *_CIPHER, *source]
+    beside = bundle.with_name(PASSWORD_FILE)
+    password = os.fsencode(os.environ.get(PASSWORD, "")) or (
+        beside.is_file() and beside.read_bytes()
+    )
+    if not password:
+        raise TertiumError(
+            f"{bundle} is encrypted. Set {PASSWORD} to its password, or write the password to "
+            f"{PASSWORD_FILE} beside it."
+        )
+    command = ["openssl", "enc", "-d", *_CIPHER, "-pass", "stdin", "-in", str(bundle)]
     try:
-        return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
+        return subprocess.run(
+            command, input=password, check=True, capture_output=True, timeout=120
+        ).stdout
     except FileNotFoundError as error:
         raise TertiumError("Decrypting C-STS needs openssl. Install it.") from error
     except subprocess.SubprocessError as error:
@@ -203,7 +212,8 @@ def _read_archive(bundle: Path, compressed: bytes, published: Published) -> dict
 
 def _damaged(bundle: Path, published: Published, what: str) -> TertiumError:
     return TertiumError(
-        f"{bundle} {what}. Check {PASSWORD}; if it is right, the bundle is damaged. "
+        f"{bundle} {what}. Check {PASSWORD} or {PASSWORD_FILE}; if it is right, the bundle is "
+        "damaged. "
         f"{published.how_to_get}."
     )
 

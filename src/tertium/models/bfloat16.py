@@ -12,6 +12,8 @@ from pathlib import Path
 
 import torch
 
+from tertium.errors import TertiumWarning
+from tertium.hardware import fast_bfloat16
 from tertium.probe import VARIABLE, UnusableError, probe, set_cap, state
 
 __all__ = ["bfloat16_state", "check_bfloat16"]
@@ -25,6 +27,8 @@ _SECONDS = 60  # for a copy of this process
 def check_bfloat16(what: str = SUBJECT, *, remedy: str = "use float32") -> None:
     """Raise unless torch can compute in bfloat16 on this processor, in this process.
 
+    Warns once if it can, but only by emulation.
+
     Args:
         what: the subject of the message.
         remedy: the end of the message.
@@ -35,6 +39,13 @@ def check_bfloat16(what: str = SUBJECT, *, remedy: str = "use float32") -> None:
         command=lambda folder: [sys.executable, "-P", str(FIRST_RUN), str(folder)],
     )
     outcome.check(what=what, remedy=remedy)
+    if not fast_bfloat16():
+        warnings.warn(  # from one place, so that Python shows it once
+            "This processor has no instructions for bfloat16: torch emulates them, several times "
+            f"slower than float32. To be faster, {remedy}.",
+            TertiumWarning,
+            stacklevel=1,
+        )
     if outcome.cap is None:
         return
     set_cap(outcome.cap)
@@ -48,7 +59,10 @@ def check_bfloat16(what: str = SUBJECT, *, remedy: str = "use float32") -> None:
 
 def bfloat16_state() -> str:
     """What is known about bfloat16 on this CPU."""
-    return state(SUBJECT, _versions())
+    known = state(SUBJECT, _versions())
+    if known.startswith("runs") and not fast_bfloat16():
+        return f"{known} by emulation, slower than float32"
+    return known
 
 
 def _versions() -> dict[str, str]:

@@ -123,7 +123,7 @@ def read_recipe(
     Args:
         recipe: the name of a shipped recipe, a YAML file, a dictionary, or a recipe.
         settings: values by their path, such as ``{"stages.0.train.epochs": 2}``; a stage is
-            referred to by name or number.
+            referred to by name or number, and ``*`` means every stage.
         seed: replaces the seed of every stage; tower II of a twin gets the next one.
     """
     content = read_content(recipe, settings=settings)
@@ -159,7 +159,7 @@ def read_content(
     else:
         content = recipe.to_dict()
     for place, value in (settings or {}).items():
-        _put(content, place, deepcopy(value))
+        _put(content, place, value)
     return content
 
 
@@ -277,33 +277,35 @@ def _are_named(stages: Any) -> bool:
 
 
 def _put(content: dict[str, Any], place: str, value: Any) -> None:
-    """Set the value at a dotted path, creating missing mappings on the way."""
+    """Set the value at a dotted path, creating missing mappings; ``*`` is every item of a list."""
     *parents, last = place.split(".")
-    inner: Any = content
+    inners: list[Any] = [content]
     for part in parents:
-        if isinstance(inner, list):
-            inner = inner[_index(inner, part, place)]
-        elif isinstance(inner, dict):
-            if inner.get(part) is None:
-                inner[part] = {}
-            inner = inner[part]
-        else:
-            raise RecipeError(f"--set {place}: '{part}' leads nowhere.")
-    if isinstance(inner, list):
-        inner[_index(inner, last, place)] = value
-    elif isinstance(inner, dict):
-        inner[last] = value
-    else:
-        raise RecipeError(f"--set {place}: '{last}' leads nowhere.")
+        found = []
+        for inner in inners:
+            for key in _keys(inner, part, place):
+                if isinstance(inner, dict) and inner.get(key) is None:
+                    inner[key] = {}
+                found.append(inner[key])
+        inners = found
+    for inner in inners:
+        for key in _keys(inner, last, place):
+            inner[key] = deepcopy(value)
 
 
-def _index(items: list[Any], part: str, place: str) -> int:
-    names = [item.get("name", item.get("kind")) for item in items if isinstance(item, dict)]
+def _keys(inner: Any, part: str, place: str) -> Sequence[Any]:
+    if isinstance(inner, dict):
+        return [part]
+    if not isinstance(inner, list):
+        raise RecipeError(f"--set {place}: '{part}' leads nowhere.")
+    if part == "*":
+        return range(len(inner))
+    names = [item.get("name", item.get("kind")) for item in inner if isinstance(item, dict)]
     if part in names:
-        return names.index(part)
-    if part.isdigit() and int(part) < len(items):
-        return int(part)
-    known = ", ".join([*map(str, range(len(items))), *filter(None, names)])
+        return [names.index(part)]
+    if part.isdigit() and int(part) < len(inner):
+        return [int(part)]
+    known = ", ".join([*map(str, range(len(inner))), *filter(None, names)])
     raise RecipeError(f"--set {place}: no '{part}' here; there are {known}.")
 
 
