@@ -87,6 +87,14 @@ def test_compare_reads_every_text_once(run: Run, monkeypatch: pytest.MonkeyPatch
     assert sum(rows) == 3
 
 
+@pytest.mark.parametrize("texts", [("", "the cat"), ("the cat", "the dog", " ")])
+def test_an_empty_text_is_graded_with_a_note(
+    texts: tuple[str, ...], run: Run, tiny_bert: Path
+) -> None:
+    ran = run("compare", *texts, "-m", tiny_bert)
+    assert ran.code == 0 and "one of the texts is empty: its score means nothing." in ran.err
+
+
 def test_compare_for_people_ranks(run: Run, tiny_bert: Path) -> None:
     ran = run("compare", "the cat", "x y z", "the cat", "[bold]the[/bold]", "-m", tiny_bert)
     assert ran.code == 0

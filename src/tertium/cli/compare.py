@@ -69,6 +69,8 @@ def compare(
     above = [cell(text, style="bold") for text in (a, *([] if named else b))]
     document: dict[str, Any] = {"pairs": pairs}
     notes = []
+    if not all(text.strip() for text in (a, *(pair["b"] for pair in pairs))):
+        notes.append("one of the texts is empty: its score means nothing.")
     if decision is not None:
         document["decision"] = decision.to_json()
         notes.append(f"{decision.name}: {decision.reason()}")
