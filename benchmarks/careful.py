@@ -2,9 +2,9 @@
 
 python benchmarks/careful.py --fast sts-fast --judge judge        # data: TERTIUM_DATA
 
-Choices look at the choosing halves of contrasts and everyday opposites, at opposites that
-nothing learned from, and at the three genres of STS-B's development part. The reporting halves and
-the STS sets are printed beside them, and must not choose.
+Choices look at the choosing halves of contrasts and everyday opposites, at opposites and role swaps
+that nothing learned from, and at the three genres of STS-B's development part. The reporting halves
+and the STS sets are printed beside them, and must not choose.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import tertium
 from tertium.data import benchmarks
 from tertium.data.contradictions import everyday_opposites, items, opposites
 from tertium.data.overlap import pair_key
+from tertium.data.roles import role_swaps
 from tertium.evaluation import spearman
 from tertium.evaluation.tasks.contrast import NEGATION
 from tertium.models import Caution
@@ -77,6 +78,10 @@ def main() -> None:
         ]
         for each in (kept, everyday_opposites())
     )
+    roles = [
+        scored([(e.text, getattr(e, side)) for e in role_swaps(parties=3) if not e.learned])
+        for side in ("same", "swapped")
+    ]
     dev = benchmarks.load("STS-B", split="dev", text="raw").rows
     genres = np.array([row.subset for row in dev])
     graded = scored([(row.sentence1, row.sentence2) for row in dev])
@@ -98,6 +103,12 @@ def main() -> None:
         )
         row.append(_share(denials))
         row += [_share(daily[written == half]) for half in ("choosing", "reporting")]
+        one, other = (side.by(caution) for side in roles)
+        row.append(_share(one > other))
+        row += [
+            _share(right[(kinds == "role swap") & (halves == half)])
+            for half in ("choosing", "reporting")
+        ]
         row.append(f"{tour.by(caution)[0]:.2f}")
         for genre in dict.fromkeys(genres):
             rows_of = genres == genre
@@ -110,7 +121,8 @@ def main() -> None:
         rows.append(row)
     heads = ["words", "from", "strength", "lift", "denied, choosing", "denied, reporting"]
     heads += ["all, choosing", "all, reporting", "opposites", "everyday, choosing"]
-    heads += ["everyday, reporting", "tour", *dict.fromkeys(genres.tolist()), *sets]
+    heads += ["everyday, reporting", "roles", "role swap, choosing"]
+    heads += ["role swap, reporting", "tour", *dict.fromkeys(genres.tolist()), *sets]
     heads += ["average", "leak-free"] if sets else []
     publish(f"careful_{asked.fast}", f"{asked.fast} made careful by {asked.judge}", heads, rows)
 

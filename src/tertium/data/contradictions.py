@@ -2,8 +2,9 @@
 
 Contradictions are rare among graded pairs, so a model trained only on those treats "not" as just
 another small word. These rows are made from sets with labelled contradictions, from sentences
-negated by rule, and from opposites (``contrasts/antonyms.yaml``): a text, its negated opposite
-(which agrees), its negation and its opposite (which contradict).
+negated by rule, from opposites (``contrasts/antonyms.yaml``): a text, its negated opposite
+(which agrees), its negation and its opposite (which contradict), and from parties that change
+places (:mod:`tertium.data.roles`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 
+from tertium.data.roles import reordered, role_swaps
 from tertium.data.rows import GradedPair
+from tertium.data.verbs import third_person
 
 __all__ = [
     "ITEMS",
@@ -40,7 +43,14 @@ _FOLDER = Path(__file__).parent / "contrasts"
 ITEMS = _FOLDER / "items.tsv"
 _KEPT_APART = 5  # one in five groups of opposites is never learned from
 # Maximum rows of a source, since opposites are few and must not be outweighed.
-_MOST = {"nli": 11_000, "negated": 3_500, "by rule": 2_000, "said again": 5_000, "unrelated": 500}
+_MOST = {
+    "nli": 11_000,
+    "negated": 3_500,
+    "by rule": 2_000,
+    "said again": 5_000,
+    "unrelated": 500,
+    "changed": 4_000,
+}
 _LONGEST = 20  # maximum words of a sentence that is negated or reworded
 Pairs = Iterator[tuple[str, str, float]]
 T = TypeVar("T")
@@ -277,14 +287,6 @@ def everyday_opposites() -> tuple[Opposition, ...]:
         return tuple(Opposition(**row, learned=False) for row in rows)  # type: ignore[arg-type]
 
 
-def _third(base: str) -> str:
-    """A verb's third person: ``goes up``."""
-    verb, *rest = base.split()
-    ending = "es" if verb.endswith(("s", "sh", "ch", "x", "o")) else "s"
-    verb = f"{verb[:-1]}ies" if re.search("[^aeiou]y$", verb) else verb + ending
-    return " ".join((verb, *rest))
-
-
 def _oppositions(
     phrases: Sequence[_Phrase], draw: random.Random, *, learned: bool
 ) -> Iterator[Opposition]:
@@ -314,14 +316,16 @@ def contradictions(
     """
     draw = random.Random(0)
     kept_out = {_plain(text) for text in without}
-    known = [text for text in texts if 5 <= len(text.split()) <= _LONGEST]
+    known = [text for text in texts if _is_short(text)]
     rows: list[tuple[str, str, str, float]] = []
 
     def add(subset: str, pairs: Pairs) -> None:
         rows.extend((subset, a, b, label) for a, b, label in pairs)
 
+    labelled = list(nli)
+    sentences = dict.fromkeys(text for *pair, _ in labelled for text in pair)
     short = [pair for pair in negated if len(pair[0].split()) <= _LONGEST]
-    add("nli", _labelled(_some(nli, _MOST["nli"], draw)))
+    add("nli", _labelled(_some(labelled, _MOST["nli"], draw)))
     add("negated", _around_negations(_some(short, _MOST["negated"], draw), draw))
     add("opposites", _around_opposites(draw))
     add("in context", _in_context(known, draw))
@@ -329,6 +333,9 @@ def contradictions(
     add("said again", _said_again(known, draw))
     add("graded", _silent(graded))
     add("unrelated", _unrelated(known, draw))
+    add("role swaps", _around_role_swaps(draw))
+    add("roles in context", _roles_in_context(sentences, draw))
+    add("changed", _changed([*known, *(text for text in sentences if _is_short(text))], draw))
     found = []
     for subset, a, b, label in rows:
         if _plain(a) in kept_out or _plain(b) in kept_out:
@@ -336,6 +343,10 @@ def contradictions(
         first, second = (a, b) if draw.random() < 0.5 else (b, a)
         found.append(GradedPair(sentence1=first, sentence2=second, score=label, subset=subset))
     return found
+
+
+def _is_short(text: str) -> bool:
+    return 5 <= len(text.split()) <= _LONGEST
 
 
 def _some(items: Iterable[T], most: int, draw: random.Random) -> list[T]:
@@ -419,7 +430,7 @@ def opposite_words() -> dict[str, list[str]]:
     for group in lists["events"]:
         for first, second in _word_pairs(group["words"], ","):
             forms = [_forms(word) for word in (first, second)]
-            pairs += zip(*((base, past, _third(base)) for base, past in forms), strict=True)
+            pairs += zip(*((base, past, third_person(base)) for base, past in forms), strict=True)
     for first, second in pairs:
         found.setdefault(first, []).append(second)
         found.setdefault(second, []).append(first)
@@ -490,6 +501,81 @@ def _unrelated(texts: list[str], draw: random.Random) -> Pairs:
         yield text, draw.choice(texts), 0.0
 
 
+def _around_role_swaps(draw: random.Random) -> Pairs:
+    """Parties that change places say something else; words that change places need not."""
+    for each in role_swaps(seed=1, parties=6):
+        if not each.learned:
+            continue
+        yield each.text, each.same, 0.0
+        yield each.text, each.swapped, 1.0
+        yield (*draw.choice(((each.text, each.swapped_same), (each.same, each.swapped))), 1.0)
+    for text, other in reordered(seed=1):
+        yield text, other, 0.0
+
+
+_LIVING = (
+    "man|woman|boy|girl|dog|cat|child|person|player|lady|guy|kid|baby|toddler|horse|monkey|soldier|"
+    "officer|teacher|doctor|runner|rider|worker|singer|couple|bird|bull|puppy|kitten|cow|sheep|"
+    "goat|men|women|boys|girls|dogs|cats|children|people|players|kids"
+)
+_MUTUAL = "talking|speaking|chatting|meeting|meets|facing|resembles|has|was"
+_ENCOUNTER = re.compile(
+    rf"^((?:A|An|The|One|Two|Three|Some)(?: [a-z]+)? (?:{_LIVING})) ((?:is |are )?"
+    rf"(?!{_MUTUAL})[a-z]{{2,}}(?:ing|s)(?: (?:at|to|after|on|over|behind|for|past|from))?) "
+    rf"((?:a|an|the|one|two|three|some|another|his|her)(?: [a-z]+)? (?:{_LIVING}))\b(.*)$"
+)
+
+
+def _roles_in_context(texts: Iterable[str], draw: random.Random) -> Pairs:
+    """Sentences written by people in which two living beings change places."""
+    for text in texts:
+        match = _ENCOUNTER.search(text)
+        if match is None:
+            continue
+        one, does, other, rest = match.groups()
+        swapped = f"{other[0].upper()}{other[1:]} {does} {one[0].lower()}{one[1:]}{rest}"
+        yield text, swapped, 1.0
+        yield text, reworded(text, draw), 0.0
+
+
+@cache
+def _changes() -> tuple[dict[str, tuple[str, ...]], dict[str, list[str]]]:
+    """Of each word or phrase, those that say something else in its place, and those that do not."""
+    lists = yaml.safe_load((_FOLDER / "changes.yaml").read_text("utf-8"))
+    different: dict[str, tuple[str, ...]] = {}
+    for line in lists["different"]:
+        words = [word.strip() for word in line.split(",")]
+        for word in words:
+            others = (other for other in words if other != word)
+            different[word] = (*different.get(word, ()), *others)
+    return different, _collected(_word_pairs(lists["same"], None))
+
+
+@cache
+def _changeable() -> re.Pattern[str]:
+    longest_first = sorted(_changes()[0], key=len, reverse=True)
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))}|\d+)\b")
+
+
+def _changed(texts: list[str], draw: random.Random) -> Pairs:
+    """Sentences written by people with one number, unit, time or other small word changed."""
+    found = [(text, list(_changeable().finditer(text))) for text in texts]
+    for text, places in _some((each for each in found if each[1]), _MOST["changed"], draw):
+        place = draw.choice(places)
+        changed = f"{text[: place.start()]}{_another(place[0], draw)}{text[place.end() :]}"
+        kept = reworded(_replaced(text, _changes()[1], draw), draw)
+        yield draw.choice((text, text, kept)), changed, 1.0
+        yield text, kept, 0.0
+
+
+def _another(word: str, draw: random.Random) -> str:
+    if not word.isdigit():
+        return draw.choice(_changes()[0][word])
+    number = int(word)
+    others = {number * 10, number + draw.randint(1, 9), max(number - draw.randint(1, 9), 0)}
+    return str(draw.choice(sorted(others - {number})))
+
+
 _OPENINGS = (
     *("In fact, ", "Indeed, ", "It is said that "),
     *("As is known, ", "Moreover, ", "However, "),
@@ -513,7 +599,10 @@ def _opened(text: str, draw: random.Random) -> str:
 
 
 def _synonyms(text: str, draw: random.Random) -> str:
-    known = _known_synonyms()
+    return _replaced(text, _known_synonyms(), draw)
+
+
+def _replaced(text: str, known: dict[str, list[str]], draw: random.Random) -> str:
     return re.sub(
         r"[a-z]+",
         lambda word: draw.choice(known[word[0]]) if word[0] in known else word[0],
@@ -523,8 +612,12 @@ def _synonyms(text: str, draw: random.Random) -> str:
 
 @cache
 def _known_synonyms() -> dict[str, list[str]]:
+    return _collected(_word_pairs(_lists()["synonyms"], None))
+
+
+def _collected(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for word, other in _word_pairs(_lists()["synonyms"], None):
+    for word, other in pairs:
         found.setdefault(word, []).append(other)
     return found
 

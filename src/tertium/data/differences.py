@@ -83,7 +83,8 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
     """Whether two texts may contradict each other, judged by their words.
 
     They may if one has more negations than the other, if a word of one is the opposite of a word of
-    the other, or if so few words differ that any of them could change the meaning. Texts of more
+    the other, if so few words differ that any of them could change the meaning, or if the same
+    words stand in another order. Texts of more
     than 11 words nearly always contain negations or opposites, so these count only if at most 3
     words differ; texts of more than 60 words never may.
 
@@ -98,13 +99,15 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
     True
     >>> may_contradict("A red car.", "Two blue cars stop.", words=1)
     False
+    >>> may_contradict("Ann saw Bob.", "Bob saw Ann.", words=0)
+    True
     """
     counts, only = _compared(a, b)
     differ, length = (max(side.total() for side in each) for each in (only, counts))
     if length > _LONGEST:
         return False
-    if 0 < differ <= words:
-        return True
+    if differ <= words:
+        return differ > 0 or _order(a) != _order(b)
     if length > _SHORT and differ > _FEW:
         return False
     return _denied(counts) or _opposed([set(side) for side in only])
@@ -126,8 +129,12 @@ def denies_opposite(a: str, b: str) -> bool:
 
 def _compared(a: str, b: str) -> tuple[list[Counter[str]], list[Counter[str]]]:
     """Words of both texts, and the words that only one has."""
-    counts = [Counter(word.lower() for word in _WORD.findall(text)) for text in (a, b)]
+    counts = [Counter(_order(text)) for text in (a, b)]
     return counts, [counts[side] - counts[1 - side] for side in (0, 1)]
+
+
+def _order(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
 
 
 def _denied(counts: list[Counter[str]]) -> bool:
