@@ -16,9 +16,10 @@ from common import publish
 
 import tertium
 from tertium.data import benchmarks
-from tertium.data.contradictions import everyday_opposites, items, opposites
+from tertium.data.contrasts import items
+from tertium.data.contrasts.opposites import everyday_opposites, opposites
+from tertium.data.contrasts.roles import role_swaps
 from tertium.data.overlap import pair_key
-from tertium.data.roles import role_swaps
 from tertium.evaluation import spearman
 from tertium.evaluation.tasks.contrast import NEGATION
 from tertium.models import Caution

@@ -2,9 +2,10 @@ from collections import Counter
 
 import pytest
 
-from tertium.data.contradictions import contradictions, items
+from tertium.data.contradictions import contradictions
+from tertium.data.contrasts import items
+from tertium.data.contrasts.roles import reordered, role_swaps
 from tertium.data.differences import differences, may_contradict
-from tertium.data.roles import reordered, role_swaps
 
 
 def words(text: str) -> Counter[str]:

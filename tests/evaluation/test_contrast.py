@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 
 import tertium
-from tertium.data import contradictions
-from tertium.data.contradictions import (
-    Opposition,
-    everyday_opposites,
-    half_of,
-    items,
-    opposites,
-    part_of,
-    reworded,
-)
+from tertium.data.contradictions import contradictions
+from tertium.data.contrasts import half_of, items, part_of, read_lists, word_pairs
+from tertium.data.contrasts import opposites as opposites_module
+from tertium.data.contrasts.opposites import Opposition, everyday_opposites, opposites
+from tertium.data.contrasts.rewording import reworded
 from tertium.data.differences import denies_opposite, differences, may_contradict
 from tertium.data.tables import DataError
 from tertium.errors import TertiumError
@@ -105,14 +100,14 @@ def test_denied_opposites_have_three_options(name: str) -> None:
 
 
 def test_opposites_that_are_kept_apart_share_no_word_with_those_that_are_learned() -> None:
-    groups = contradictions._groups()
-    learned = {word for word in groups if contradictions._is_learned(word)}
-    lists = contradictions._lists()
+    groups = opposites_module._groups()
+    learned = {word for word in groups if opposites_module._is_learned(word)}
+    lists = read_lists("antonyms.yaml")
     pairs = [
         pair
         for kind, separator in (("states", None), ("events", ","))
         for group in lists[kind]
-        for pair in contradictions._word_pairs(group["words"], separator)
+        for pair in word_pairs(group["words"], separator)
     ]
     assert len(pairs) > 350
     for first, second in pairs:
@@ -148,7 +143,7 @@ def test_rewording_neither_denies_nor_reverses() -> None:
 
 
 def test_rows_to_learn_from_leave_the_contrasts_alone() -> None:
-    made = contradictions.contradictions(
+    made = contradictions(
         nli=[("a b", "c d", "contradiction"), ("a b", "a", "entailment")],
         negated=[("It is so.", "It is not so.")],
         graded=[("x", "y", 4.0), ("x", "z", 1.0)],
@@ -161,7 +156,7 @@ def test_rows_to_learn_from_leave_the_contrasts_alone() -> None:
     assert by_pair[frozenset(("a b", "c d"))] == 1 and by_pair[frozenset(("a b", "a"))] == 0
     assert by_pair[frozenset(("x", "y"))] == 0 and frozenset(("x", "z")) not in by_pair
     assert by_pair[frozenset(("It is so.", "It is not so."))] == 1
-    again = contradictions.contradictions(nli=[], negated=[], graded=[], texts=[])
+    again = contradictions(nli=[], negated=[], graded=[], texts=[])
     assert {row.subset for row in again} == {"opposites", "role swaps"}
     assert half_of("a") in ("choosing", "reporting")
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tertium.data import contradictions, csts, hub, senteval
+from tertium.data import csts, hub, senteval
+from tertium.data.contradictions import contradictions
+from tertium.data.contrasts import items, part_of
+from tertium.data.contrasts.opposites import everyday_opposites
 from tertium.data.hub import HubSource
 from tertium.data.readers import Scale, read_rows, rows_of
 from tertium.data.rows import (
@@ -270,7 +273,7 @@ def _contradictions(split: str, folder: Path | None) -> list[GradedPair]:
     grades = load("STS-B", split="train", folder=folder, text="raw").rows
     graded = () if split == "train-ungraded" else grades
     negated = load("negation-pairs", split="train", folder=folder).rows
-    return contradictions.contradictions(
+    return contradictions(
         nli=[
             (row.sentence1, row.sentence2, row.label)
             for row in load("NLI", split="train", folder=folder).rows
@@ -280,8 +283,8 @@ def _contradictions(split: str, folder: Path | None) -> list[GradedPair]:
         graded=[(row.sentence1, row.sentence2, row.score) for row in graded],
         texts=[row.sentence for row in load("wiki", split="train", folder=folder).rows],
         without=[
-            *(row.text for row in contradictions.items()),
-            *(text for row in contradictions.everyday_opposites() for text in row.texts),
+            *(row.text for row in items()),
+            *(text for row in everyday_opposites() for text in row.texts),
         ],
     )
 
@@ -376,7 +379,7 @@ _SETS = (
         files={"raw": "negation_pairs.tsv"},
         rows={"train": 15_544, "test": 1_740, "all": 17_284},
         licence="CC BY-SA 4.0",
-        split_of=lambda row: contradictions.part_of(row.sentence),
+        split_of=lambda row: part_of(row.sentence),
     ),
     Dataset(
         name="contradictions",

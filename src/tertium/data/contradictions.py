@@ -4,44 +4,23 @@ Contradictions are rare among graded pairs, so a model trained only on those tre
 another small word. These rows are made from sets with labelled contradictions, from sentences
 negated by rule, from opposites (``contrasts/antonyms.yaml``): a text, its negated opposite
 (which agrees), its negation and its opposite (which contradict), and from parties that change
-places (:mod:`tertium.data.roles`).
+places (:mod:`tertium.data.contrasts.roles`), and from small changes by rule.
 """
 
-from __future__ import annotations
-
-import csv
-import hashlib
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TypeVar
 
-import yaml
-
-from tertium.data.roles import reordered, role_swaps
+from tertium.data.contrasts import collected, read_lists, word_pairs
+from tertium.data.contrasts.opposites import denials, learned_opposites, opposites
+from tertium.data.contrasts.rewording import heavily_reworded, replaced, reworded
+from tertium.data.contrasts.roles import reordered, role_swaps
 from tertium.data.rows import GradedPair
-from tertium.data.verbs import third_person
 
-__all__ = [
-    "ITEMS",
-    "Contrast",
-    "Opposition",
-    "contradictions",
-    "everyday_opposites",
-    "half_of",
-    "items",
-    "opposite_words",
-    "opposites",
-    "part_of",
-    "reworded",
-]
+__all__ = ["contradictions"]
 
-_FOLDER = Path(__file__).parent / "contrasts"
-ITEMS = _FOLDER / "items.tsv"
-_KEPT_APART = 5  # one in five groups of opposites is never learned from
 # Maximum rows of a source, since opposites are few and must not be outweighed.
 _MOST = {
     "nli": 11_000,
@@ -54,247 +33,6 @@ _MOST = {
 _LONGEST = 20  # maximum words of a sentence that is negated or reworded
 Pairs = Iterator[tuple[str, str, float]]
 T = TypeVar("T")
-
-
-Half = Literal["choosing", "reporting"]
-
-
-def half_of(text: str) -> Half:
-    """Which half an item belongs to, by a hash of its text."""
-    return "choosing" if _hash(text) % 2 else "reporting"
-
-
-def part_of(sentence: str) -> Literal["train", "test"]:
-    """Whether a negated sentence is for training or testing; a tenth is for testing."""
-    return "test" if _hash(sentence) % 10 == 0 else "train"
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest()[:8], "big")
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """A text with a paraphrase, and with a text that barely differs but means something else.
-
-    Attributes:
-        kind: the kind of difference.
-        text: the text.
-        nearer: the paraphrase.
-        farther: the text that means something else.
-    """
-
-    kind: str
-    text: str
-    nearer: str
-    farther: str
-
-    @property
-    def half(self) -> Half:
-        """Whether it is for choosing a model or for reporting."""
-        return half_of(self.text)
-
-
-@cache
-def items() -> tuple[Contrast, ...]:
-    """The contrasts that come with tertium."""
-    with ITEMS.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return tuple(Contrast(**row) for row in rows)
-
-
-@dataclass(frozen=True)
-class Opposition:
-    """A text with one that means the same and two that mean the opposite.
-
-    Attributes:
-        text: an affirmative text.
-        same: its negated opposite.
-        denied: its negation.
-        opposite: its opposite.
-        learned: whether training data may use these words.
-        half: whether a text written by people is for choosing a model or for reporting.
-    """
-
-    text: str
-    same: str
-    denied: str
-    opposite: str
-    learned: bool
-    half: Half | None = None
-
-    @property
-    def texts(self) -> tuple[str, str, str, str]:
-        """All four texts."""
-        return self.text, self.same, self.denied, self.opposite
-
-
-@dataclass(frozen=True)
-class _Phrase:
-    """A statement about a subject: affirmed and negated, each in several ways."""
-
-    affirmed: tuple[str, ...]
-    denied: tuple[str, ...]
-
-
-# Forms of "to be" after a subject: present, past, short form, "seem".
-_BE = {
-    "I": ("am", "was", "I'm", "seem"),
-    **{word: ("are", "were", f"{word}'re", "seem") for word in ("You", "We", "They")},
-    **{word: ("is", "was", f"{word}'s", "seems") for word in ("He", "She", "It", "That")},
-}
-_NAMES = ("I", "Maria", "Tom")
-_OTHERS = ("I", "You", "We", "They")  # after which no "is" stands
-
-
-def _inner(subject: str) -> str:
-    """A subject inside a sentence."""
-    return subject if subject in _NAMES else subject[0].lower() + subject[1:]
-
-
-def _state(subject: str, word: str) -> _Phrase:
-    be, was, short, seem = _BE.get(subject, ("is", "was", f"{subject} is", "seems"))
-    inner, do = _inner(subject), "does" if seem == "seems" else "do"
-    denied = f"{short} not" if be == "am" else f"{subject} {be}n't"
-    ways = [
-        (f"{subject} {be} {word}.", f"{subject} {be} not {word}."),
-        (f"{short} {word}.", f"{short} not {word}."),
-        (f"{short} {word}.", f"{denied} {word}."),
-        (f"{subject} {was} {word}.", f"{subject} {was}n't {word}."),
-        (f"{subject} {be} {word} today.", f"{denied} {word} today."),
-        (f"{subject} {was} {word} when we came.", f"{subject} {was} not {word} when we came."),
-        (f"{subject} {seem} {word}.", f"{subject} {do}n't seem {word}."),
-        (f"{subject} will be {word}.", f"{subject} won't be {word}."),
-        (f"I think {inner} {be} {word}.", f"I don't think {inner} {be} {word}."),
-    ]
-    if subject == "You":
-        ways.append((f"Be {word}.", f"Don't be {word}."))
-    return _Phrase(tuple(yes for yes, _ in ways), tuple(no for _, no in ways))
-
-
-# Ways of denying that have no affirmed counterpart in the same place.
-_DENIALS = (
-    "{subject} is anything but {word}.",
-    "{subject} is by no means {word}.",
-    "{subject} is far from {word}.",
-    "It is not true that {inner} is {word}.",
-    "{subject} is never {word}.",
-    "One cannot call {inner} {word}.",
-    "{subject} is no longer {word}.",
-    "There is nothing {word} about {inner}.",
-)
-
-
-def _event(frame: str, base: str, past: str) -> _Phrase:
-    def said(verb: str) -> str:
-        return frame.replace("_", verb) + "."
-
-    subject, _, rest = frame.partition(" _")
-    inner = _inner(frame) if frame.split()[0] not in ("I", "Anna") else frame
-    ways = [
-        (said(past), said(f"did not {base}")),
-        (said(past), said(f"didn't {base}")),
-        (said(f"will {base}"), said(f"won't {base}")),
-        (said(f"always {past}"), said(f"never {past}")),
-        (f"They say {inner.replace('_', past)}.", f"They do not say {inner.replace('_', past)}."),
-        (said(f"could {base}"), said(f"couldn't {base}")),
-    ]
-    if subject in ("I", "You", "We", "They"):
-        ways.append((said(base), said(f"don't {base}")))
-    if subject == "You":
-        command = f"{base}{rest}."
-        ways.append((command[0].upper() + command[1:], f"Don't {command}"))
-    return _Phrase(tuple(yes for yes, _ in ways), tuple(no for _, no in ways))
-
-
-@cache
-def _lists() -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # six times as fast, where it is built
-    found: dict[str, Any] = yaml.load((_FOLDER / "antonyms.yaml").read_text("utf-8"), loader)
-    return found
-
-
-def _word_pairs(words: str, separator: str | None) -> list[tuple[str, str]]:
-    pairs = [each.strip().replace("_", " ").split("/") for each in words.split(separator)]
-    return [(first.strip(), second.strip()) for first, second in pairs]
-
-
-@cache
-def _groups() -> dict[str, str]:
-    """Each word's group: words that are connected by opposites."""
-    leader: dict[str, str] = {}
-
-    def find(word: str) -> str:
-        while leader.setdefault(word, word) != word:
-            word = leader[word]
-        return word
-
-    lists = _lists()
-    for group in lists["states"]:
-        for first, second in _word_pairs(group["words"], None):
-            leader[find(second)] = find(first)
-    for group in lists["events"]:
-        for first, second in _word_pairs(group["words"], ","):
-            leader[find(second)] = find(first)
-    return {word: min(w for w in leader if find(w) == find(word)) for word in leader}
-
-
-def _is_learned(word: str) -> bool:
-    group = _groups()[word]
-    return _hash(group) % _KEPT_APART != 0
-
-
-def opposites(*, seed: int = 0, subjects: int | None = None) -> list[Opposition]:
-    """Every pair of opposites with some of its subjects, in both directions.
-
-    Args:
-        seed: random seed for subjects and wordings.
-        subjects: number of subjects for each pair of opposites (default: all).
-    """
-    draw = random.Random(seed)
-    found: list[Opposition] = []
-    lists = _lists()
-    for group in lists["states"]:
-        known = group["subjects"]
-        for words in _word_pairs(group["words"], None):
-            for subject in draw.sample(known, min(subjects or len(known), len(known))):
-                phrases = [_state(str(subject), word) for word in words]
-                found += _oppositions(phrases, draw, learned=_is_learned(words[0]))
-    for group in lists["events"]:
-        known = group["frames"]
-        for words in _word_pairs(group["words"], ","):
-            for frame in draw.sample(known, min(subjects or len(known), len(known))):
-                phrases = [_event(frame, *_forms(word)) for word in words]
-                found += _oppositions(phrases, draw, learned=_is_learned(words[0]))
-    return found
-
-
-def _forms(word: str) -> tuple[str, str]:
-    """Base and past form of a verb, from ``go up went up`` or ``keep kept silent``."""
-    parts = word.split()
-    middle = len(parts) // 2
-    if len(parts) % 2 or parts[1:middle] != parts[middle + 1 :]:  # what follows belongs to both
-        base, past, *rest = parts
-        return " ".join((base, *rest)), " ".join((past, *rest))
-    return " ".join(parts[:middle]), " ".join(parts[middle:])
-
-
-@cache
-def everyday_opposites() -> tuple[Opposition, ...]:
-    """Everyday sentences with their negated opposites, written by hand and never learned from."""
-    with (_FOLDER / "everyday.tsv").open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return tuple(Opposition(**row, learned=False) for row in rows)  # type: ignore[arg-type]
-
-
-def _oppositions(
-    phrases: Sequence[_Phrase], draw: random.Random, *, learned: bool
-) -> Iterator[Opposition]:
-    for one, other in (phrases, phrases[::-1]):
-        way = draw.randrange(len(one.affirmed))
-        yield Opposition(
-            one.affirmed[way], other.denied[way], one.denied[way], other.affirmed[way], learned
-        )
 
 
 def contradictions(
@@ -387,54 +125,7 @@ def _around_opposites(draw: random.Random) -> Pairs:
             yield each.text, other.denied, 0.0
         else:
             yield each.text, other.same, 0.0
-    yield from _denials(draw)
-
-
-def _denials(draw: random.Random) -> Pairs:
-    """The same for negations that do not mirror the affirmative sentence."""
-    for group in _lists()["states"]:
-        for words in _word_pairs(group["words"], None):
-            if not _is_learned(words[0]):
-                continue
-            for word, opposite in (words, words[::-1]):
-                for pattern in draw.sample(_DENIALS, 3):
-                    known = [str(each) for each in group["subjects"]]
-                    subject = draw.choice([each for each in known if each not in _OTHERS])
-                    inner = {"He": "him", "She": "her", "It": "it"}.get(subject, _inner(subject))
-                    if pattern.startswith("It is not true"):
-                        inner = _inner(subject)
-                    fill = {"subject": subject, "inner": inner}
-                    text = f"{subject} is {word}."
-                    yield text, pattern.format(**fill, word=opposite), 0.0
-                    yield text, pattern.format(**fill, word=word), 1.0
-
-
-@cache
-def _by_word() -> dict[str, list[str]]:
-    """Opposites of each adjective that training may use."""
-    found: dict[str, list[str]] = {}
-    for group in _lists()["states"]:
-        for first, second in _word_pairs(group["words"], None):
-            if _is_learned(first):
-                found.setdefault(first, []).append(second)
-                found.setdefault(second, []).append(first)
-    return found
-
-
-@cache
-def opposite_words() -> dict[str, list[str]]:
-    """Opposites of each word: adjectives, and verbs in all forms."""
-    found: dict[str, list[str]] = {}
-    lists = _lists()
-    pairs = [pair for group in lists["states"] for pair in _word_pairs(group["words"], None)]
-    for group in lists["events"]:
-        for first, second in _word_pairs(group["words"], ","):
-            forms = [_forms(word) for word in (first, second)]
-            pairs += zip(*((base, past, third_person(base)) for base, past in forms), strict=True)
-    for first, second in pairs:
-        found.setdefault(first, []).append(second)
-        found.setdefault(second, []).append(first)
-    return found
+    yield from denials(draw)
 
 
 _PREDICATE = re.compile(
@@ -445,7 +136,7 @@ _PREDICATE = re.compile(
 
 def _in_context(texts: list[str], draw: random.Random) -> Pairs:
     """Opposites in sentences written by people."""
-    opposite_of = _by_word()
+    opposite_of = learned_opposites()
     for text in texts:
         match = _PREDICATE.search(text)
         if match is None or match[3] not in opposite_of:
@@ -483,7 +174,7 @@ def _by_rule(texts: list[str], draw: random.Random) -> Pairs:
 def _said_again(texts: list[str], draw: random.Random) -> Pairs:
     """Sentences written by people, heavily reworded: other words do not contradict."""
     for text in _some(texts, _MOST["said again"], draw):
-        yield text, _translated(_synonyms(reworded(text, draw), draw), draw), 0.0
+        yield text, heavily_reworded(text, draw), 0.0
 
 
 def _silent(graded: Iterable[tuple[str, str, float]]) -> Pairs:
@@ -541,14 +232,14 @@ def _roles_in_context(texts: Iterable[str], draw: random.Random) -> Pairs:
 @cache
 def _changes() -> tuple[dict[str, tuple[str, ...]], dict[str, list[str]]]:
     """Of each word or phrase, those that say something else in its place, and those that do not."""
-    lists = yaml.safe_load((_FOLDER / "changes.yaml").read_text("utf-8"))
+    lists = read_lists("changes.yaml")
     different: dict[str, tuple[str, ...]] = {}
     for line in lists["different"]:
         words = [word.strip() for word in line.split(",")]
         for word in words:
             others = (other for other in words if other != word)
             different[word] = (*different.get(word, ()), *others)
-    return different, _collected(_word_pairs(lists["same"], None))
+    return different, collected(word_pairs(lists["same"]))
 
 
 @cache
@@ -563,7 +254,7 @@ def _changed(texts: list[str], draw: random.Random) -> Pairs:
     for text, places in _some((each for each in found if each[1]), _MOST["changed"], draw):
         place = draw.choice(places)
         changed = f"{text[: place.start()]}{_another(place[0], draw)}{text[place.end() :]}"
-        kept = reworded(_replaced(text, _changes()[1], draw), draw)
+        kept = reworded(replaced(text, _changes()[1], draw), draw)
         yield draw.choice((text, text, kept)), changed, 1.0
         yield text, kept, 0.0
 
@@ -574,121 +265,6 @@ def _another(word: str, draw: random.Random) -> str:
     number = int(word)
     others = {number * 10, number + draw.randint(1, 9), max(number - draw.randint(1, 9), 0)}
     return str(draw.choice(sorted(others - {number})))
-
-
-_OPENINGS = (
-    *("In fact, ", "Indeed, ", "It is said that "),
-    *("As is known, ", "Moreover, ", "However, "),
-)
-_CONTRACTED = {
-    " is not ": " isn't ",
-    " are not ": " aren't ",
-    " was not ": " wasn't ",
-    " were not ": " weren't ",
-    " did not ": " didn't ",
-    " does not ": " doesn't ",
-    " do not ": " don't ",
-    " has not ": " hasn't ",
-    " will not ": " won't ",
-    " cannot ": " can't ",
-}
-
-
-def _opened(text: str, draw: random.Random) -> str:
-    return draw.choice(_OPENINGS) + text
-
-
-def _synonyms(text: str, draw: random.Random) -> str:
-    return _replaced(text, _known_synonyms(), draw)
-
-
-def _replaced(text: str, known: dict[str, list[str]], draw: random.Random) -> str:
-    return re.sub(
-        r"[a-z]+",
-        lambda word: draw.choice(known[word[0]]) if word[0] in known else word[0],
-        text,
-    )
-
-
-@cache
-def _known_synonyms() -> dict[str, list[str]]:
-    return _collected(_word_pairs(_lists()["synonyms"], None))
-
-
-def _collected(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for word, other in pairs:
-        found.setdefault(word, []).append(other)
-    return found
-
-
-_SMALL = {"the", "a", "an", "this", "these", "that", "of", "in", "to", "on", "for", "some", "its"}
-
-
-def _translated(text: str, draw: random.Random) -> str:
-    """Like a translation: small words come and go, and neighbours are swapped."""
-    words = [word for word in text.split() if word.lower() not in _SMALL or draw.random() < 0.7]
-    for at in range(len(words) - 1, 0, -1):
-        chance = draw.random()
-        if chance < 0.06:
-            words.insert(at, draw.choice(("the", "of", "a", "however", "this")))
-        elif chance < 0.1 and not {words[at].lower(), words[at - 1].lower()} & _FIXED:
-            words[at - 1], words[at] = words[at], words[at - 1]
-    return re.sub(
-        r"\b(\w+) and (\w+)\b",
-        lambda both: f"{both[2]} and {both[1]}" if draw.random() < 0.5 else both[0],
-        " ".join(words),
-    )
-
-
-_FIXED = {"not", "no", "never", "none", "nobody", "nothing", "neither", "nor", "without", "cannot"}
-
-
-def _contracted(text: str, draw: random.Random) -> str:
-    for long, short in _CONTRACTED.items():
-        text = text.replace(long, short) if long in text else text.replace(short, long)
-    return text
-
-
-def _tokenised(text: str, draw: random.Random) -> str:
-    return re.sub(r"([.,;:!?()\"]|n't\b|'s\b)", r" \1", text).lower().replace("  ", " ")
-
-
-def _shortened(text: str, draw: random.Random) -> str:
-    return re.sub(r" (very|also|however|just|then|really|quite|[a-z]+ly)\b|\([^)]*\) ?", "", text)
-
-
-def _moved(text: str, draw: random.Random) -> str:
-    match = re.match(r"^([A-Z].*\S) ((?:in|on|at|after|during|since) [^,]{3,40})\.$", text)
-    return text if match is None else f"{match[2][0].upper()}{match[2][1:]}, {match[1]}."
-
-
-def _clause_left_out(text: str, draw: random.Random) -> str:
-    parts = text.split(", ")
-    if len(parts) < 3:
-        return text.rstrip(".")
-    del parts[draw.randrange(1, len(parts) - 1)]
-    return ", ".join(parts)
-
-
-_WAYS: tuple[Callable[[str, random.Random], str], ...] = (
-    _opened,
-    _synonyms,
-    _contracted,
-    _tokenised,
-    _shortened,
-    _moved,
-    _clause_left_out,
-    _synonyms,
-    _translated,
-)
-
-
-def reworded(text: str, draw: random.Random) -> str:
-    """Roughly the same text in slightly different words, with nothing negated or reversed."""
-    for way in draw.sample(_WAYS, draw.choice((1, 2, 3, 4))):
-        text = way(text, draw).strip() or text
-    return text
 
 
 def _plain(text: str) -> str:

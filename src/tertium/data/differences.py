@@ -4,7 +4,8 @@ import re
 from collections import Counter
 from functools import cache
 
-from tertium.data.contradictions import items, opposite_words
+from tertium.data.contrasts import items
+from tertium.data.contrasts.opposites import opposite_words
 
 __all__ = ["denies_opposite", "differences", "may_contradict"]
 

@@ -13,14 +13,9 @@ from numpy.typing import NDArray
 
 from tertium.data import benchmarks
 from tertium.data.benchmarks import Loaded
-from tertium.data.contradictions import (
-    ITEMS,
-    Opposition,
-    everyday_opposites,
-    items,
-    opposites,
-    reworded,
-)
+from tertium.data.contrasts import ITEMS, items
+from tertium.data.contrasts.opposites import Opposition, everyday_opposites, opposites
+from tertium.data.contrasts.rewording import reworded
 from tertium.errors import TertiumError
 from tertium.evaluation.metrics import bootstrap_accuracy, hundred, interval
 from tertium.evaluation.tasks.base import Context, EmbeddingCache, Outcome, against_baseline

@@ -7,18 +7,13 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
 from zlib import crc32
 
-import yaml
-
-from tertium.data.verbs import past, progressive, third_person
+from tertium.data.contrasts import read_lists
+from tertium.data.contrasts.verbs import past, progressive, third_person
 
 __all__ = ["RoleSwap", "reordered", "role_swaps"]
 
-_LISTS = Path(__file__).parent / "contrasts" / "roles.yaml"
 _KEPT_APART = 5  # one in five verbs and relations is never learned from
 # The same event, told of the first party and of the second.
 _VOICES = (
@@ -63,15 +58,16 @@ def role_swaps(*, seed: int = 0, parties: int = 4) -> list[RoleSwap]:
     found = []
     for frames, known, learned in _frames(draw, parties):
         a, b = draw.sample(known, 2)
-        one, other = ([_told(frame, *each) for frame in frames] for each in ((a, b), (b, a)))
-        found.append(RoleSwap(*one, *other, learned=learned))
+        text, same = (_told(frame, a, b) for frame in frames)
+        swapped, swapped_same = (_told(frame, b, a) for frame in frames)
+        found.append(RoleSwap(text, same, swapped, swapped_same, learned))
     return found
 
 
 def reordered(*, seed: int = 0, parties: int = 12) -> Iterator[tuple[str, str]]:
     """Texts whose words stand in another order and that say the same."""
     draw = random.Random(seed)
-    symmetric = _lists()["symmetric"]
+    symmetric = read_lists("roles.yaml")["symmetric"]
     for frame in symmetric["frames"]:
         for _ in range(parties):
             a, b = draw.sample(symmetric["parties"], 2)
@@ -84,7 +80,7 @@ def reordered(*, seed: int = 0, parties: int = 12) -> Iterator[tuple[str, str]]:
 
 def _frames(draw: random.Random, times: int) -> Iterator[tuple[tuple[str, str], list[str], bool]]:
     """Two frames that say the same, the parties they are for, and whether to learn from them."""
-    lists = _lists()
+    lists = read_lists("roles.yaml")
     for group in lists["actions"]:
         for verb in group["verbs"].split(","):
             forms = _forms(verb)
@@ -110,7 +106,7 @@ def _is_learned(word: str) -> bool:
 
 
 def _tail(draw: random.Random) -> str:
-    return draw.choice(_lists()["tails"])
+    return str(draw.choice(read_lists("roles.yaml")["tails"]))
 
 
 def _told(frame: str, a: str, b: str) -> str:
@@ -128,10 +124,3 @@ def _forms(verb: str) -> dict[str, str]:
         "third": third_person(base),
         "progressive": progressive(base),
     }
-
-
-@cache
-def _lists() -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(_LISTS.read_text("utf-8"), loader)
-    return found
