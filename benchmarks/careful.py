@@ -25,10 +25,10 @@ from tertium.evaluation.tasks.contrast import NEGATION
 from tertium.models import Caution
 
 SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-STRENGTHS = (0.0, 0.3, 0.35, 0.4, 0.5)
-THRESHOLDS = (0.5, 0.8, 0.9)
+STRENGTHS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
+THRESHOLDS = (0.8, 0.9)
 WORDS = (1, 2, 3)
-LIFTS = (0.0, 0.5, 0.8)
+LIFTS = (0.0, 0.8)
 TOUR = ("The patient is allergic to penicillin.", "The patient is not allergic to penicillin.")
 
 
