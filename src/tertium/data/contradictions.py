@@ -1,10 +1,10 @@
 """Pairs that contradict each other, and pairs that only seem to, for training and selection.
 
 Contradictions are rare among graded pairs, so a model trained only on those treats "not" as just
-another small word. These rows are made from sets with labelled contradictions, from sentences
-negated by rule, from opposites (``contrasts/antonyms.yaml``): a text, its negated opposite
-(which agrees), its negation and its opposite (which contradict), and from parties that change
-places (:mod:`tertium.data.contrasts.roles`), and from small changes by rule.
+another small word. These rows are made from sets with labelled contradictions; from sentences
+negated by rule; from opposites (``contrasts/antonyms.yaml``): a text, its negated opposite
+(which agrees), its negation and its opposite (which contradict); from parties that change places
+(:mod:`tertium.data.contrasts.roles`); and from small changes by rule (``contrasts/changes.yaml``).
 """
 
 import random

@@ -85,9 +85,8 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
 
     They may if one has more negations than the other, if a word of one is the opposite of a word of
     the other, if so few words differ that any of them could change the meaning, or if the same
-    words stand in another order. Texts of more
-    than 11 words nearly always contain negations or opposites, so these count only if at most 3
-    words differ; texts of more than 60 words never may.
+    words stand in another order. Texts of more than 11 words nearly always contain negations or
+    opposites, so these count only if at most 3 words differ; texts of more than 60 words never may.
 
     Args:
         a: the first text.

@@ -36,7 +36,8 @@ class Caution:
         strength: share of the grade that a certain contradiction removes.
         threshold: below it, the judge's answer counts as no contradiction.
         words: ask the judge if one text has more negations than the other, if the texts contain
-            opposites, or if they differ in at most this many words; None always asks it.
+            opposites, if they differ in at most this many words, or only in the order of their
+            words; None always asks it.
         lift: share of the gap to the highest grade that is added if one text denies the opposite of
             the other ("asleep", "not awake") and the judge is sure that they agree.
     """
