@@ -19,6 +19,7 @@ from tertium.data import benchmarks
 from tertium.data.contrasts import items
 from tertium.data.contrasts.opposites import everyday_opposites, opposites
 from tertium.data.contrasts.roles import role_swaps
+from tertium.data.differences import another_value
 from tertium.data.overlap import pair_key
 from tertium.evaluation import spearman
 from tertium.evaluation.tasks.contrast import NEGATION
@@ -47,6 +48,10 @@ class Scored:
         found = np.flatnonzero(self._asked[WORDS[-1]])  # those that the widest asks about
         if len(found):
             self.contradiction[found] = judge.score([self.pairs[at] for at in found])
+        sure = [another_value(*pair) for pair in self.pairs]
+        self.contradiction[sure] = 1
+        for asked in self._asked.values():
+            asked |= sure
 
     def by(self, caution: Caution) -> np.ndarray:
         """Grades that so much caution leaves."""

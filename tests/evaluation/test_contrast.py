@@ -13,7 +13,12 @@ from tertium.data.contrasts import half_of, items, part_of, read_lists, word_pai
 from tertium.data.contrasts import opposites as opposites_module
 from tertium.data.contrasts.opposites import Opposition, everyday_opposites, opposites
 from tertium.data.contrasts.rewording import reworded
-from tertium.data.differences import denies_opposite, differences, may_contradict
+from tertium.data.differences import (
+    another_value,
+    denies_opposite,
+    differences,
+    may_contradict,
+)
 from tertium.data.tables import DataError
 from tertium.errors import TertiumError
 from tertium.evaluation.tasks import TASKS
@@ -220,3 +225,30 @@ def test_most_contrasts_of_a_kind_are_recognised() -> None:
     told = Counter(i.kind for i in items() if i.kind in differences(i.text, i.farther))
     for kind in ("negation", "number", "unit", "role swap"):
         assert told[kind] > 0.7 * kinds[kind]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "found"),
+    [
+        ("It costs 3 euros.", "It costs 30 euros.", True),
+        ("It costs 1,000 euros.", "It costs 1000 euros.", False),
+        ("It weighs 3.5 kg.", "It weighs 3,5 kilograms.", False),
+        ("We meet at 9:00.", "We meet at 9:30.", True),
+        ("We meet at 12:30:15.", "We meet at 12:30:16.", True),
+        ("Four nurses.", "4 nurses.", False),
+        ("Four nurses.", "Six nurses.", True),
+        ("Ten feet high.", "Ten foot high.", False),
+        ("Ten feet high.", "Ten metres high.", True),
+        ("It takes 60 minutes.", "It takes 1 hour.", False),
+        ("We met on Monday, May 3.", "We met on Friday, May 7.", True),
+        ("We met in spring.", "We met in winter in Rome.", False),
+        ("We met in spring.", "We met in Rome.", False),
+        ("The north wind.", "The north wind.", False),
+        ("10 m\u00b2", "10 m\u00b3", False),
+        ("", "", False),
+        ("", "3", False),
+    ],
+)
+def test_another_value_is_told_from_another_spelling(a: str, b: str, found: bool) -> None:
+    assert another_value(a, b) == found
+    assert another_value(b, a) == found

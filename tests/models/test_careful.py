@@ -85,6 +85,16 @@ def test_the_judge_is_asked_only_where_words_give_a_reason(tiny_bert: Path) -> N
     assert careful.score([]).shape == (0,)
 
 
+def test_another_number_or_day_is_certain_and_not_asked_about(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    careful = careful_of(tiny_bert, Caution(0.5, 0.0, words=2))
+    pairs = [("the cat has 3 dogs .", "the cat has 5 dogs ."), ("on monday .", "on sunday .")]
+    monkeypatch.setattr(careful.judge, "score", pytest.fail)
+    assert careful.contradiction(pairs).tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(careful.score(pairs), careful.fast.score(pairs) / 2, atol=1e-6)
+
+
 def test_its_vectors_are_those_of_the_fast_one(tiny_bert: Path) -> None:
     careful = careful_of(tiny_bert)
     assert as_embedder(careful) is careful.fast

@@ -7,7 +7,7 @@ from functools import cache
 from tertium.data.contrasts import items
 from tertium.data.contrasts.opposites import opposite_words
 
-__all__ = ["denies_opposite", "differences", "may_contradict"]
+__all__ = ["another_value", "denies_opposite", "differences", "may_contradict"]
 
 _DENIED = re.compile(
     r"^(not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|hardly)$|n['\u2019]t$"
@@ -21,12 +21,7 @@ _WORDS = {
     "quantity": "all every each most many much some several few fewer more less half both any "
     "only once twice always often sometimes rarely seldom usually least almost everyone everybody "
     "somebody someone nearly exactly",
-    "unit": "millimetre millimetres centimetre centimetres metre metres meter meters kilometre "
-    "kilometres mile miles inch inches foot feet yard yards gram grams kilo kilos kilogram "
-    "kilograms ton tons tonne tonnes pound pounds ounce ounces litre litres gallon gallons pint "
-    "pints second seconds minute minutes hour hours day days week weeks month months year years "
-    "degree degrees celsius fahrenheit percent per dollar dollars euro euros cent cents km kg cm "
-    "mm ml watt watts kilowatt kilowatts volt volts hectare hectares acre acres",
+    "unit": "second seconds degree degrees per",  # and those of _UNITS
     "time": "monday tuesday wednesday thursday friday saturday sunday january february march april "
     "may june july august september october november december morning noon afternoon evening night "
     "midnight today yesterday tomorrow before after during until since spring summer autumn winter "
@@ -41,6 +36,20 @@ _NUMBERS = (
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
     "hundred thousand million billion first second third fourth fifth sixth seventh eighth ninth "
     "tenth dozen"
+)
+_SCALES = {  # words of which one excludes the others, and that have few synonyms
+    "weekday": "monday tuesday wednesday thursday friday saturday sunday",
+    "month": "january february march april june july august september october november december",
+    "season": "spring summer autumn winter",
+    "part of the day": "morning noon afternoon evening midnight",
+    "direction": "north south east west northern southern eastern western",
+}
+_UNITS = (  # each with its spellings
+    "millimetre millimeter mm, centimetre centimeter cm, metre meter, kilometre kilometer km, "
+    "mile, inch inche, foot feet, yard, milligram mg, gram, kilogram kilo kg, ton tonne, pound, "
+    "ounce, millilitre milliliter ml, litre liter, gallon, pint, minute, hour, day, week, month, "
+    "year, decade, century centurie, celsius, fahrenheit, dollar, euro, cent, watt, kilowatt, "
+    "megawatt, volt, byte, kilobyte, megabyte, gigabyte, terabyte, hectare, acre, percent"
 )
 
 
@@ -113,6 +122,28 @@ def may_contradict(a: str, b: str, *, words: int) -> bool:
     return _denied(counts) or _opposed([set(side) for side in only])
 
 
+def another_value(a: str, b: str) -> bool:
+    """Whether two texts differ only in numbers, units, days, months or directions.
+
+    A number together with its unit may be the same in another unit, so it does not count.
+
+    >>> another_value("It takes 3 hours.", "It takes 3 days.")
+    True
+    >>> another_value("We met on Monday.", "We met on Sunday."), another_value("5 km", "five km")
+    (True, False)
+    >>> another_value("It takes 60 minutes.", "It takes 1 hour.")
+    False
+    """
+    one, two = _order(a), _order(b)
+    if len(one) != len(two):
+        return False
+    changed = [(_value(x), _value(y)) for x, y in zip(one, two, strict=True) if x != y]
+    if any(x is None or y is None or x[0] != y[0] for x, y in changed):
+        return False
+    scales = {x[0] for x, y in changed if x and x != y}
+    return bool(scales) and not {"number", "unit"} <= scales
+
+
 def denies_opposite(a: str, b: str) -> bool:
     """Whether one of two otherwise similar texts denies the opposite of what the other says.
 
@@ -135,6 +166,32 @@ def _compared(a: str, b: str) -> tuple[list[Counter[str]], list[Counter[str]]]:
 
 def _order(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
+
+
+def _value(word: str) -> tuple[str, str | float] | None:
+    """What a word of a scale stands for, such as a number or a weekday."""
+    if word[0].isdigit():
+        plain = re.sub(r"[.,:](?=\d{3}\b)", "", word)
+        try:
+            return "number", float(re.sub("[,:]", ".", plain))
+        except ValueError:  # 192.168.0.1, 12:30:15
+            return "number", word
+    return _values().get(word)
+
+
+@cache
+def _values() -> dict[str, tuple[str, str | float]]:
+    found: dict[str, tuple[str, str | float]] = {}
+    small = _NUMBERS.split()[:21]
+    found |= {word: ("number", float(value)) for value, word in enumerate(small)}
+    tens = _NUMBERS.split()[21:28]
+    found |= {word: ("number", 30.0 + 10 * at) for at, word in enumerate(tens)}
+    for name, words in _SCALES.items():
+        found |= {word: (name, word) for word in words.split()}
+    for spellings in _UNITS.split(","):
+        unit, *_ = names = spellings.split()
+        found |= {word + ending: ("unit", unit) for word in names for ending in ("", "s")}
+    return found
 
 
 def _denied(counts: list[Counter[str]]) -> bool:
@@ -163,4 +220,6 @@ def _negated(word: str) -> list[str]:
 @cache
 def _sets() -> dict[str, frozenset[str]]:
     known = {**_WORDS, "number": _NUMBERS}
-    return {kind: frozenset(words.split()) for kind, words in known.items()}
+    found = {kind: frozenset(words.split()) for kind, words in known.items()}
+    units = {word for word, (scale, _) in _values().items() if scale == "unit"}
+    return {**found, "unit": found["unit"] | units}

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tertium.data.differences import denies_opposite, may_contradict
+from tertium.data.differences import another_value, denies_opposite, may_contradict
 from tertium.errors import TertiumError
 from tertium.files import atomic_folder
 from tertium.models.base import Embedder, Member, Model, digest
@@ -160,10 +160,13 @@ class CarefulScorer(Embedder):
         return self.fast.labels.nearest(self.score(pairs, **options))
 
     def contradiction(self, pairs: Iterable[TextPair], **options: Any) -> Matrix:
-        """How sure the judge is, from 0 to 1, of a contradiction; 0 where it is not asked."""
+        """How sure the judge is, from 0 to 1, of a contradiction.
+
+        0 where it is not asked; 1, without asking, where only a number, a unit or a day differs.
+        """
         checked = checked_pairs(pairs)
-        asked = [at for at, pair in enumerate(checked) if self.caution.asks(pair)]
-        found = np.zeros(len(checked), np.float32)
+        found = np.array([another_value(*pair) for pair in checked], np.float32)
+        asked = [at for at, pair in enumerate(checked) if not found[at] and self.caution.asks(pair)]
         if asked:
             found[asked] = self.judge.score([checked[at] for at in asked], **options)
         return found
